@@ -1,0 +1,121 @@
+"""What a request brings: its tenant, its payload, and the news that its client has gone."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import anyio
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive
+
+from asynctask.asgi.wire import Refusal
+from asynctask.context import logger
+
+Tenant = Callable[[Request], str | Awaitable[str]]
+T = TypeVar("T")
+
+MAX_BODY = 1_048_576
+"""Largest payload, in bytes."""
+
+_CODES = {401: "unauthenticated", 403: "forbidden"}
+
+
+async def resolve_tenant(tenant: Tenant | None, request: Callable[[], Request]) -> str:
+    """Ask the application whom a request belongs to.
+
+    Raises:
+        Refusal: 401 when it says None or "", 403 when it raises, 500 when it returns no text. Its own
+            `HTTPException` keeps its status, text and headers.
+    """
+    if tenant is None:
+        return ""
+    try:
+        found = tenant(request())
+        if inspect.isawaitable(found):
+            found = await found
+    except Refusal:
+        raise
+    except HTTPException as exc:
+        raise Refusal(
+            exc.status_code, _CODES.get(exc.status_code, "refused"), exc.detail, (exc.headers or {}).items()
+        ) from exc
+    except Exception as exc:
+        if not isinstance(exc, PermissionError):
+            logger.exception("the tenant of a request could not be told, so it was refused")
+        raise Refusal(
+            403, "forbidden", "it could not be told whose request this is, so it was refused"
+        ) from exc
+    if found is None or found == "":
+        raise Refusal(
+            401, "unauthenticated", "the request does not say whose it is: sign in, or send credentials"
+        )
+    if not isinstance(found, str):
+        logger.error(
+            "routes(tenant=…) returned %r: return text, e.g. str(user.tenant_id)", type(found).__name__
+        )
+        raise Refusal(500, "tenant_not_text", "the application did not give this request's tenant as text")
+    return found
+
+
+async def read_payload(request: Request) -> Any:
+    """Read a JSON body; None when there is none.
+
+    Raises:
+        Refusal: 413 above `MAX_BODY`, 415 unless the type is JSON, 400 when it is not valid JSON.
+        ClientDisconnect: the client went away before its request was complete.
+    """
+    body = await _read_body(request)
+    if not body:
+        return None
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json" and not (
+        media_type.startswith("application/") and media_type.endswith("+json")
+    ):
+        raise Refusal(
+            415, "not_json", f"the payload is {media_type or 'of no type'}: send it as application/json"
+        )
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ValueError) as exc:
+        raise Refusal(400, "bad_json", f"the payload is no valid JSON: {exc}") from None
+
+
+async def _read_body(request: Request) -> bytes:
+    too_large = Refusal(
+        413, "too_large", f"the payload is larger than {MAX_BODY} bytes: send a reference to it"
+    )
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:12]) > MAX_BODY:
+        raise too_large
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY:
+            raise too_large
+    return bytes(body)
+
+
+async def unless_gone(receive: Receive, waiting: Awaitable[T]) -> T:
+    """Wait, but no longer than the client does.
+
+    Raises:
+        ClientDisconnect: it closed its connection first.
+    """
+    result: list[T] = []
+
+    async def watch() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch)
+        result.append(await waiting)
+        group.cancel_scope.cancel()
+    if not result:
+        raise ClientDisconnect
+    return result[0]

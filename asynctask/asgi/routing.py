@@ -1,0 +1,108 @@
+"""Routes: which request reaches which endpoint."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from starlette.routing import Match, Route
+from starlette.types import Receive, Scope, Send
+
+from asynctask.asgi.endpoints import Cancel, List, Poll, Surface, Trigger
+from asynctask.asgi.preconditions import SameSite
+from asynctask.asgi.requests import Tenant
+from asynctask.asgi.wire import Guarded, Refusal, send_problem
+from asynctask.errors import ConfigurationError, UnknownJobError
+from asynctask.jobs import Jobs
+
+
+def routes(
+    jobs: Jobs,
+    *,
+    tenant: Tenant | None = None,
+    allowed_origins: Iterable[str] = (),
+    max_wait: float = 10.0,
+) -> list[Route]:
+    """Return the routes of all registered jobs, to be mounted: `Mount("/api", routes=routes(jobs))`.
+
+    For each job `POST {path}`, `GET {path}/status` and `POST {path}/cancel`, and `GET /` for the list.
+    Jobs cannot be registered afterwards.
+
+    Args:
+        jobs: the registry.
+        tenant: tells from a request whose it is, as text; may be async. None or an exception refuses the
+            request. Without it there is one tenant, and every visitor shares the run.
+        allowed_origins: origins of other sites whose pages may trigger jobs.
+        max_wait: longest `Prefer: wait`, in seconds; keep it below what the gateway allows.
+
+    Raises:
+        ConfigurationError: an argument is unfit, or no job is registered yet.
+    """
+    if not isinstance(jobs, Jobs):
+        raise ConfigurationError(f"routes() takes the Jobs object first, not {jobs!r}")
+    if tenant is not None and not callable(tenant):
+        raise ConfigurationError(f"tenant={tenant!r} must be a function of the request, or None")
+    if isinstance(max_wait, bool) or not isinstance(max_wait, int | float) or not 0 <= max_wait < math.inf:
+        raise ConfigurationError(f"max_wait={max_wait!r} must be a number of seconds, 0 or more")
+    if not jobs.registered:
+        raise ConfigurationError(
+            "routes(jobs) was called before any job was registered: import the modules that do so first"
+        )
+    jobs.freeze()
+    surface = Surface(jobs=jobs, tenant=tenant, same_site=SameSite(allowed_origins), max_wait=float(max_wait))
+    made: list[Route] = [JobRoute("/", List(surface), methods=["GET"], name="asynctask:list")]
+    # Fixed paths first, so that a path parameter cannot take "status" or "cancel" for its value.
+    for job in sorted(jobs.registered.values(), key=lambda job: len(job.names)):
+        path, name = f"/{job.path}", f"asynctask:{job.path}"
+        made += [
+            JobRoute(f"{path}/status", Poll(surface, job), methods=["GET"], name=f"{name}:status"),
+            JobRoute(f"{path}/cancel", Cancel(surface, job), methods=["POST"], name=f"{name}:cancel"),
+            JobRoute(path, Trigger(surface, job), methods=["POST"], name=name),
+        ]
+    made.append(UnknownJobRoute(jobs))
+    return made
+
+
+class JobRoute(Route):
+    """A route whose 405 is a problem document too."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.methods is not None and scope["method"] not in self.methods:
+            allow = ", ".join(sorted(self.methods))
+            refusal = Refusal(
+                405,
+                "method_not_allowed",
+                f"{scope['method']} is not possible here; use {allow}",
+                [("Allow", allow)],
+            )
+            await send_problem(scope, send, refusal)
+        else:
+            await self.app(scope, receive, send)
+
+
+class _Unknown(Guarded):
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        known = ", ".join(sorted(self._jobs.registered))
+        raise UnknownJobError(f"no job answers {scope['method']} {scope['path']!r}; there are: {known}")
+
+
+class UnknownJobRoute(Route):
+    """Answers 404 under the mount, after every other route there has declined.
+
+    A partial match is what Starlette turns to last, so that routes of the application's own in the same
+    mount work wherever they stand. Outside a mount this route matches nothing: the application's own 404 is
+    none of our business.
+    """
+
+    def __init__(self, jobs: Jobs) -> None:
+        super().__init__("/{path:path}", _Unknown(jobs), name="asynctask:unknown", include_in_schema=False)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        mounted = "app_root_path" in scope
+        # A path that ends in a slash is left to Starlette, which redirects to the one without.
+        if scope["type"] != "http" or not mounted or scope["path"].endswith("/"):
+            return Match.NONE, {}
+        return Match.PARTIAL, {"endpoint": self.endpoint, "path_params": dict(scope.get("path_params", {}))}

@@ -1,0 +1,389 @@
+"""Run: one execution of a job, as its body, the runner and the store hold it."""
+
+from __future__ import annotations
+
+import logging
+import math
+import secrets
+import threading
+import traceback
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sized
+from time import monotonic, time
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar, overload
+
+import anyio
+
+from asynctask.batch import Outcome, map_concurrently
+from asynctask.blocking import Watched
+from asynctask.condition import History
+from asynctask.context import logger
+from asynctask.errors import AsyncTaskError
+from asynctask.keys import Key
+from asynctask.messages import clean, describe
+from asynctask.snapshot import TRANSITIONS, Code, Snapshot, Status, percent, poll_after_ms, timestamp
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+MAX_REASONS = 5
+"""How many reasons of failed items a summary names."""
+
+_NO_PARAMS: Mapping[str, str] = MappingProxyType({})
+_MAX_COUNT = 2**53 - 1
+
+
+class Run:
+    """What a job's body holds: who it runs for, its progress, and whether it should stop.
+
+    Attributes:
+        job: the job's path as registered.
+        key: the path with its parameters filled in.
+        run_id: 128 random bits in hexadecimal.
+        tenant: whom the run belongs to.
+        payload: what the trigger brought, validated to the job's parameter.
+        params: the path parameters.
+
+    The body uses `advance`, `total`, `message`, `cancel_requested` and `map`; the rest is for authors of
+    stores and runners.
+    """
+
+    __slots__ = (
+        "_cancel_code",
+        "_changed_at",
+        "_failed",
+        "_latest",
+        "_lock",
+        "_message",
+        "_next_mark",
+        "_noted",
+        "_own_total",
+        "_processed",
+        "_reasons",
+        "_scope",
+        "_started_at",
+        "_started_wall",
+        "_terminal",
+        "_total",
+        "_version",
+        "claim_key",
+        "expose_errors",
+        "finished",
+        "history",
+        "job",
+        "key",
+        "params",
+        "payload",
+        "run_id",
+        "tenant",
+    )
+
+    def __init__(
+        self,
+        claim_key: Key,
+        *,
+        payload: Any = None,
+        params: Mapping[str, str] | None = None,
+        history: History | None = None,
+        expose_errors: bool = True,
+    ) -> None:
+        self.claim_key = claim_key
+        self.job, self.key, self.tenant = claim_key
+        self.run_id = secrets.token_hex(16)
+        self.payload = payload
+        self.params = MappingProxyType(dict(params)) if params else _NO_PARAMS
+        self.history = history
+        self.expose_errors = expose_errors
+        self.finished = anyio.Event()
+        """Set once the run is over and the store knows it."""
+
+        self._processed = 0
+        self._failed = 0
+        self._total: int | None = None
+        self._own_total = True  # until the body sets one, `map` counts its items into it
+        self._message: str | None = None
+        self._version = 1
+        self._next_mark: float = math.inf
+        self._started_at = self._changed_at = monotonic()
+        self._started_wall = time()
+        self._reasons: list[str] = []
+        self._noted: BaseException | None = None
+        self._cancel_code: Code | None = None
+        self._scope: anyio.CancelScope | None = None
+        self._latest: Snapshot | None = None
+        self._terminal: Snapshot | None = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Run {self.run_id} of {self.key!r} for tenant {self.tenant!r}: {self.snapshot().status}>"
+
+    # -- for the job's body ------------------------------------------------------------------------------
+
+    def advance(self, n: int = 1, *, failed: int = 0) -> None:
+        """Count items as processed. Costs a fraction of a microsecond; never raises, never goes back.
+
+        Args:
+            n: how many more items are done, whether they succeeded or failed.
+            failed: how many of these failed.
+        """
+        if n.__class__ is not int or failed.__class__ is not int or n < 1 or failed < 0:
+            n, failed = _count(n), _count(failed)
+            if not n and not failed:
+                return
+        self._processed += n
+        self._failed += failed
+        self._changed_at = monotonic()
+        self._version += 1
+        if self._processed >= self._next_mark:
+            self._log_progress()
+
+    @property
+    def total(self) -> int | None:
+        """How many items there are; None, the default, shows an indeterminate progress."""
+        return self._total
+
+    @total.setter
+    def total(self, value: int | None) -> None:
+        self._own_total = False
+        self._set_total(None if value is None else _count(value))
+
+    @property
+    def message(self) -> str | None:
+        """What the job is doing, for the visitor; cleaned like an error message (see `messages.clean`)."""
+        return self._message
+
+    @message.setter
+    def message(self, value: str | None) -> None:
+        text = None if value is None else clean(str(value))
+        if text != self._message:
+            self._message = text
+            self._touch()
+
+    @property
+    def cancel_requested(self) -> bool:
+        """Whether somebody asked the run to stop. The body is cancelled anyway, at its next await."""
+        return self._cancel_code is not None
+
+    @overload
+    async def map(
+        self,
+        fn: Callable[[T], Awaitable[R]],
+        items: Iterable[T] | AsyncIterable[T],
+        *,
+        max_at_once: int = 20,
+        on_error: Literal["raise"] = "raise",
+    ) -> list[R]: ...
+    @overload
+    async def map(
+        self,
+        fn: Callable[[T], Awaitable[R]],
+        items: Iterable[T] | AsyncIterable[T],
+        *,
+        max_at_once: int = 20,
+        on_error: Literal["collect"],
+    ) -> list[Outcome[R]]: ...
+    async def map(
+        self,
+        fn: Callable[[T], Awaitable[R]],
+        items: Iterable[T] | AsyncIterable[T],
+        *,
+        max_at_once: int = 20,
+        on_error: Literal["raise", "collect"] = "raise",
+    ) -> list[R] | list[Outcome[R]]:
+        """Call `fn` on every item, a bounded number at once, and count progress along the way.
+
+        Items with a length are added to `total` as long as the body has not set it itself.
+
+        Args:
+            fn: an async function of one item.
+            items: any iterable or async iterable; pulled only as slots free up.
+            max_at_once: how many calls may be under way at the same time.
+            on_error: `"raise"` cancels the rest at the first error and raises it as itself; `"collect"`
+                goes on, counts failures in the progress and the first few reasons in the summary.
+
+        Returns:
+            The results in the order of the items, or with `"collect"` an `Outcome` for each.
+        """
+        if self._own_total and isinstance(items, Sized):
+            self._set_total((self._total or 0) + len(items))
+
+        def watched(item: T) -> Awaitable[R]:
+            call = fn(item)
+            return Watched(call, self) if hasattr(call, "cr_frame") else call  # type: ignore[arg-type]
+
+        return await map_concurrently(
+            watched if callable(fn) else fn,
+            items,
+            max_at_once=max_at_once,
+            on_progress=self._advance_by,
+            on_error=on_error,
+            on_latency=self.history.record_call if self.history else None,
+            on_failure=self._note_item,
+        )
+
+    def _advance_by(self, n: int, failed: int) -> None:
+        self.advance(n, failed=failed)
+
+    def _note_item(self, exc: BaseException) -> None:
+        self.note_error(exc)
+        if len(self._reasons) < MAX_REASONS:
+            reason = self.explain(exc)
+            if reason not in self._reasons:
+                self._reasons.append(reason)
+
+    # -- for stores and runners --------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """Return the current picture; the same object until something changes. Safe in any thread."""
+        if self._terminal is not None:
+            return self._terminal
+        with self._lock:
+            latest = self._latest
+            if latest is None or latest.version != self._version:
+                latest = self._latest = self._picture(self._version, Status.RUNNING)
+            return self._terminal or latest
+
+    def finish(
+        self,
+        status: Literal[Status.SUCCESS, Status.FAILED],
+        *,
+        result: Any = None,
+        error_message: str | None = None,
+        error_code: str | None = None,
+        error_id: str | None = None,
+    ) -> Snapshot:
+        """Freeze the run in a terminal snapshot. The first call counts; later ones return its snapshot."""
+        assert status in TRANSITIONS[Status.RUNNING]
+        with self._lock:
+            if self._terminal is None:
+                self._changed_at = monotonic()
+                self._version += 1
+                self._terminal = self._picture(
+                    self._version,
+                    status,
+                    result=result,
+                    error_message=error_message,
+                    error_code=None if error_code is None else str(error_code),  # a plain text, no enum
+                    error_id=error_id,
+                    finished_at=self._display(self._changed_at),
+                    duration_ms=int(1000 * (self._changed_at - self._started_at)),
+                )
+            return self._terminal
+
+    def request_cancel(self, code: Code = Code.CANCELLED) -> None:
+        """Cancel the body at its next await; the run ends as FAILED with this code. The first call counts."""
+        if self._cancel_code is None and self._terminal is None:
+            self._cancel_code = code
+            self._touch()
+            if self._scope is not None:
+                self._scope.cancel()
+
+    @property
+    def cancel_code(self) -> Code | None:
+        """Why the run was asked to stop, if it was."""
+        return self._cancel_code
+
+    def bind(self, scope: anyio.CancelScope) -> None:
+        """Tell which cancel scope encloses the body, so that `request_cancel` can reach it."""
+        self._scope = scope
+        if self._cancel_code is not None:
+            scope.cancel()
+
+    def note_error(self, exc: BaseException) -> None:
+        """Count an exception in the job's history; once, also when an item's error becomes the run's."""
+        if self.history is not None and exc is not self._noted:
+            self._noted = exc
+            self.history.record_error(exc)
+
+    def explain(self, exc: BaseException) -> str:
+        """Say what may be shown of an exception: its text, or if errors are hidden, a `JobError`'s only."""
+        shown = self.expose_errors or isinstance(exc, AsyncTaskError)
+        return describe(exc) if shown else type(exc).__name__
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why items of `map(…, on_error="collect")` failed: the first few different reasons."""
+        return tuple(self._reasons)
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken, until its latest change, by a clock that never jumps."""
+        return self._changed_at - self._started_at
+
+    # -- within ------------------------------------------------------------------------------------------
+
+    def _touch(self) -> None:
+        self._changed_at = monotonic()
+        self._version += 1
+
+    def _set_total(self, value: int | None) -> None:
+        if value != self._total:
+            self._total = value
+            self._touch()
+        self._next_mark = self._mark_after(self._processed)
+
+    def _mark_after(self, processed: int) -> float:
+        """Return the count at which the next quarter of the progress is logged."""
+        if not self._total:
+            return math.inf
+        quarter = processed * 4 // self._total + 1
+        return math.ceil(self._total * quarter / 4) if quarter < 4 else math.inf
+
+    def _log_progress(self) -> None:
+        self._next_mark = self._mark_after(self._processed)
+        self.log(
+            logging.INFO,
+            "job %s at %d of %s (%d failed)",
+            self.job,
+            self._processed,
+            self._total,
+            self._failed,
+        )
+
+    def log(self, level: int, message: str, *args: object, exc_info: BaseException | None = None) -> None:
+        """Log with the run's fields; a handler that raises must not fail the run."""
+        if not logger.isEnabledFor(level):
+            return
+        fields = {"job": self.job, "run_id": self.run_id, "tenant": self.tenant}
+        try:
+            logger.log(level, message, *args, exc_info=exc_info, extra=fields)
+        except Exception:
+            if logging.raiseExceptions:  # as the standard handlers do with what fails in them
+                traceback.print_exc()
+
+    def _display(self, moment: float) -> str:
+        # Wall-clock time is read once, at the start: a clock set back cannot end a run before it began.
+        return timestamp(self._started_wall + (moment - self._started_at))
+
+    def _picture(self, version: int, status: Status, **ending: Any) -> Snapshot:
+        processed, total, changed_at = min(self._processed, _MAX_COUNT), self._total, self._changed_at
+        failed = min(self._failed, processed)
+        floor = (self._latest and self._latest.percent) or 0
+        running = status is Status.RUNNING
+        return Snapshot(
+            job=self.job,
+            key=self.key,
+            status=status,
+            run_id=self.run_id,
+            version=version,
+            processed=processed,
+            total=total,
+            percent=percent(status, processed, total, floor),
+            succeeded=processed - failed,
+            failed=failed,
+            message=self._message,
+            cancel_requested=self.cancel_requested,
+            started_at=self._display(self._started_at),
+            updated_at=self._display(changed_at),
+            poll_after_ms=poll_after_ms(changed_at - self._started_at, processed, total) if running else None,
+            **ending,
+        )
+
+
+def _count(value: object) -> int:
+    """Make a count of whatever a job passes: whole, at least 0, at most what JSON carries exactly."""
+    try:
+        number = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
+        return 0
+    return max(0, min(int(number), _MAX_COUNT))

@@ -1,0 +1,1 @@
+"""Where a job's coroutine runs. `base` holds the protocol, `execute` what every runner calls."""

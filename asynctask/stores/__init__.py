@@ -1,0 +1,1 @@
+"""Where snapshots live. `base` holds the protocol; each other module one store."""
