@@ -11,7 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import FileResponse, JSONResponse
 from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+
+from asynctask.asgi import static_files
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-STATIC = Path(__file__).resolve().parent.parent / "static"
+INDEX = Path(__file__).resolve().parent.parent / "static" / "index.html"
 
 TENANTS = {"acme-demo": "acme", "globex-demo": "globex"}
 """Token of each demo tenant. A real application takes the tenant from its own session or token check."""
@@ -73,7 +74,7 @@ def problem(status: int, code: str, detail: str, headers: dict[str, str] | None 
 async def on_http_exception(request: Request, error: Exception) -> Response:
     """Answer with a problem document where Starlette would answer in plain text."""
     assert isinstance(error, HTTPException)
-    code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
+    code = "unauthenticated" if error.status_code == 401 else HTTPStatus(error.status_code).name.lower()
     return problem(error.status_code, code, error.detail, dict(error.headers or {}))
 
 
@@ -108,10 +109,10 @@ def page() -> list[BaseRoute]:
     """Routes of `static/index.html` at `/` and of the files beside it at `/static`."""
 
     async def index(request: Request) -> FileResponse:
-        return FileResponse(STATIC / "index.html")
+        return FileResponse(INDEX)
 
     headers = [Middleware(PageHeaders)]
     return [
         Route("/", index, middleware=headers),
-        Mount("/static", StaticFiles(directory=STATIC), middleware=headers),
+        Mount("/static", static_files(), middleware=headers),
     ]
