@@ -14,24 +14,27 @@ _UNITS: Final = (  # up to so many seconds: the factor and the unit
     (1e-3, 1e6, "µs"),
     (1.0, 1e3, "ms"),
     (600.0, 1.0, "s"),
-    (7_200.0, 1 / 60, "min"),
+    (5_400.0, 1 / 60, "min"),
     (172_800.0, 1 / 3_600, "h"),
 )
 
 
-def time_in_words(seconds: float) -> str:
+def time_in_words(seconds: float, *, exact: bool = True) -> str:
     """Seconds in a fitting unit and about three digits: 50 ms, 3.1 s, 300 s, 17 min.
 
-    A round number is only shown where the figure is round: 4.98 is not 5.0, for 5 may be a limit.
+    Args:
+        seconds: how long.
+        exact: show a round number only where the figure is round, for 5 may be a limit that 4.98 is under.
+            Without it two digits do, and 7 characters up to a thousand days.
     """
     if seconds == 0:
         return "0 s"
     factor, unit = next(((f, u) for limit, f, u in _UNITS if seconds < limit), (1 / 86_400, "d"))
     value = seconds * factor
-    if value >= 100:
+    if value >= (100 if exact else 10):
         return f"{value:,.0f} {unit}"
     text = ""
-    for digits in (1, 2, 3):
+    for digits in (1, 2, 3) if exact and seconds < 600 else (1,):
         text = f"{value:.{digits}f}"
         if not text.endswith("0") or float(text) == value:
             break
