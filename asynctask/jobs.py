@@ -15,9 +15,10 @@ import msgspec
 from asynctask.admission import Admission
 from asynctask.condition import Assessment, Condition
 from asynctask.context import log_fields
-from asynctask.errors import AsyncTaskError, ConfigurationError, UnknownJobError
+from asynctask.errors import AsyncTaskError, ConfigurationError
 from asynctask.job import Job
-from asynctask.keys import Key, overlap
+from asynctask.keys import Key
+from asynctask.registry import Registry
 from asynctask.run import Run
 from asynctask.runners.base import Runner
 from asynctask.runners.execute import execute
@@ -27,9 +28,6 @@ from asynctask.stores.base import Store
 from asynctask.stores.memory import MemoryStore
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
-
-_VERBS = {"POST": ("", "/cancel"), "GET": ("/status", "/events")}
-"""What is appended to a job's path on the wire; two jobs must not meet there."""
 
 
 class Jobs:
@@ -70,8 +68,7 @@ class Jobs:
         self._admission = Admission(max_running, max_running_per_tenant)
         self._grace = shutdown_grace
         self._expose_errors = expose_errors
-        self._jobs: dict[str, Job] = {}
-        self._frozen = False
+        self._registry = Registry()
         self._stack: AsyncExitStack | None = None
 
     # -- registering -------------------------------------------------------------------------------------
@@ -93,36 +90,19 @@ class Jobs:
         """
 
         def register(fn: F) -> F:
-            self._add(Job(path, fn, timeout=timeout, cancelable=cancelable))
+            self._registry.add(Job(path, fn, timeout=timeout, cancelable=cancelable))
             return fn
 
         return register
 
-    def _add(self, job: Job) -> None:
-        if self._frozen:
-            raise ConfigurationError(
-                f"job {job.path!r} is registered after routes(jobs) was called, so it would have no route: "
-                "import the modules that register jobs first"
-            )
-        for other in self._jobs.values():
-            for suffixes in _VERBS.values():
-                for mine in suffixes:
-                    for theirs in suffixes:
-                        if overlap(job.path + mine, other.path + theirs):
-                            raise ConfigurationError(
-                                f"job {job.path!r} and job {other.path!r} would both answer "
-                                f"{job.path + mine!r}: give one of them another path"
-                            )
-        self._jobs[job.path] = job
-
     @property
     def registered(self) -> Mapping[str, Job]:
         """The jobs by path. Read-only for callers; register with `job`."""
-        return self._jobs
+        return self._registry.jobs
 
     def freeze(self) -> None:
         """Refuse further registrations, since what is made from the registry now would miss them."""
-        self._frozen = True
+        self._registry.freeze()
 
     # -- the lifespan ------------------------------------------------------------------------------------
 
@@ -230,7 +210,7 @@ class Jobs:
 
     async def _execute(self, run: Run) -> None:
         try:
-            await execute(run, self._jobs[run.job], self.store.settle)
+            await execute(run, self._registry.find(run.job), self.store.settle)
         finally:
             self._admission.give_back(run.tenant)
 
@@ -320,15 +300,8 @@ class Jobs:
         Raises:
             UnknownJobError: nothing is registered under `path`.
         """
-        return Condition().assess(history=self._job(path).history)
-
-    def _job(self, path: str) -> Job:
-        job = self._jobs.get(path)
-        if job is None:
-            known = ", ".join(map(repr, sorted(self._jobs))) or "none"
-            raise UnknownJobError(f"no job is registered as {path!r}; registered: {known}")
-        return job
+        return Condition().assess(history=self._registry.find(path).history)
 
     def _find(self, path: str, tenant: str, params: Mapping[str, str] | None) -> tuple[Job, Key]:
-        job = self._job(path)
+        job = self._registry.find(path)
         return job, job.key(tenant, params)

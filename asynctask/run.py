@@ -8,7 +8,7 @@ import secrets
 import threading
 import traceback
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sized
-from time import monotonic, time
+from time import monotonic
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, overload
 
@@ -20,8 +20,9 @@ from asynctask.condition import History
 from asynctask.context import logger
 from asynctask.errors import AsyncTaskError
 from asynctask.keys import Key
-from asynctask.messages import clean, describe
-from asynctask.snapshot import TRANSITIONS, Code, Snapshot, Status, percent, poll_after_ms, timestamp
+from asynctask.messages import describe
+from asynctask.progress import MAX_COUNT, Progress
+from asynctask.snapshot import TRANSITIONS, Code, Snapshot, Status, percent, poll_after_ms
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -30,10 +31,9 @@ MAX_REASONS = 5
 """How many reasons of failed items a summary names."""
 
 _NO_PARAMS: Mapping[str, str] = MappingProxyType({})
-_MAX_COUNT = 2**53 - 1
 
 
-class Run:
+class Run(Progress):
     """What a job's body holds: who it runs for, its progress, and whether it should stop.
 
     Attributes:
@@ -50,22 +50,12 @@ class Run:
 
     __slots__ = (
         "_cancel_code",
-        "_changed_at",
-        "_failed",
         "_latest",
         "_lock",
-        "_message",
-        "_next_mark",
         "_noted",
-        "_own_total",
-        "_processed",
         "_reasons",
         "_scope",
-        "_started_at",
-        "_started_wall",
         "_terminal",
-        "_total",
-        "_version",
         "claim_key",
         "expose_errors",
         "finished",
@@ -87,6 +77,7 @@ class Run:
         history: History | None = None,
         expose_errors: bool = True,
     ) -> None:
+        super().__init__()
         self.claim_key = claim_key
         self.job, self.key, self.tenant = claim_key
         self.run_id = secrets.token_hex(16)
@@ -97,15 +88,6 @@ class Run:
         self.finished = anyio.Event()
         """Set once the run is over and the store knows it."""
 
-        self._processed = 0
-        self._failed = 0
-        self._total: int | None = None
-        self._own_total = True  # until the body sets one, `map` counts its items into it
-        self._message: str | None = None
-        self._version = 1
-        self._next_mark: float = math.inf
-        self._started_at = self._changed_at = monotonic()
-        self._started_wall = time()
         self._reasons: list[str] = []
         self._noted: BaseException | None = None
         self._cancel_code: Code | None = None
@@ -118,46 +100,6 @@ class Run:
         return f"<Run {self.run_id} of {self.key!r} for tenant {self.tenant!r}: {self.snapshot().status}>"
 
     # -- for the job's body ------------------------------------------------------------------------------
-
-    def advance(self, n: int = 1, *, failed: int = 0) -> None:
-        """Count items as processed. Costs a fraction of a microsecond; never raises, never goes back.
-
-        Args:
-            n: how many more items are done, whether they succeeded or failed.
-            failed: how many of these failed.
-        """
-        if n.__class__ is not int or failed.__class__ is not int or n < 1 or failed < 0:
-            n, failed = _count(n), _count(failed)
-            if not n and not failed:
-                return
-        self._processed += n
-        self._failed += failed
-        self._changed_at = monotonic()
-        self._version += 1
-        if self._processed >= self._next_mark:
-            self._log_progress()
-
-    @property
-    def total(self) -> int | None:
-        """How many items there are; None, the default, shows an indeterminate progress."""
-        return self._total
-
-    @total.setter
-    def total(self, value: int | None) -> None:
-        self._own_total = False
-        self._set_total(None if value is None else _count(value))
-
-    @property
-    def message(self) -> str | None:
-        """What the job is doing, for the visitor; cleaned like an error message (see `messages.clean`)."""
-        return self._message
-
-    @message.setter
-    def message(self, value: str | None) -> None:
-        text = None if value is None else clean(str(value))
-        if text != self._message:
-            self._message = text
-            self._touch()
 
     @property
     def cancel_requested(self) -> bool:
@@ -258,6 +200,7 @@ class Run:
             if self._terminal is None:
                 self._changed_at = monotonic()
                 self._version += 1
+                self._next_mark = math.inf
                 self._terminal = self._picture(
                     self._version,
                     status,
@@ -305,36 +248,13 @@ class Run:
         """Why items of `map(…, on_error="collect")` failed: the first few different reasons."""
         return tuple(self._reasons)
 
-    @property
-    def seconds(self) -> float:
-        """How long the run has taken, until its latest change, by a clock that never jumps."""
-        return self._changed_at - self._started_at
-
     # -- within ------------------------------------------------------------------------------------------
 
-    def _touch(self) -> None:
-        self._changed_at = monotonic()
-        self._version += 1
-
-    def _set_total(self, value: int | None) -> None:
-        if value != self._total:
-            self._total = value
-            self._touch()
-        self._next_mark = self._mark_after(self._processed)
-
-    def _mark_after(self, processed: int) -> float:
-        """Return the count at which the next quarter of the progress is logged."""
-        if not self._total:
-            return math.inf
-        quarter = processed * 4 // self._total + 1
-        return math.ceil(self._total * quarter / 4) if quarter < 4 else math.inf
-
-    def _log_progress(self) -> None:
-        self._next_mark = self._mark_after(self._processed)
+    def _passed_quarter(self) -> None:
         self.log(
             logging.INFO,
             "job %s at %d of %s (%d failed)",
-            self.job,
+            self.key,
             self._processed,
             self._total,
             self._failed,
@@ -351,12 +271,8 @@ class Run:
             if logging.raiseExceptions:  # as the standard handlers do with what fails in them
                 traceback.print_exc()
 
-    def _display(self, moment: float) -> str:
-        # Wall-clock time is read once, at the start: a clock set back cannot end a run before it began.
-        return timestamp(self._started_wall + (moment - self._started_at))
-
     def _picture(self, version: int, status: Status, **ending: Any) -> Snapshot:
-        processed, total, changed_at = min(self._processed, _MAX_COUNT), self._total, self._changed_at
+        processed, total, changed_at = min(self._processed, MAX_COUNT), self._total, self._changed_at
         failed = min(self._failed, processed)
         floor = (self._latest and self._latest.percent) or 0
         running = status is Status.RUNNING
@@ -378,12 +294,3 @@ class Run:
             poll_after_ms=poll_after_ms(changed_at - self._started_at, processed, total) if running else None,
             **ending,
         )
-
-
-def _count(value: object) -> int:
-    """Make a count of whatever a job passes: whole, at least 0, at most what JSON carries exactly."""
-    try:
-        number = int(value)  # type: ignore[call-overload]
-    except (TypeError, ValueError, OverflowError):
-        return 0
-    return max(0, min(int(number), _MAX_COUNT))

@@ -61,7 +61,7 @@ class TaskGroupRunner:
         if self._group is None:
             raise NotStartedError(
                 "jobs cannot run: their lifespan was not entered. Pass lifespan=jobs.lifespan to the "
-                "outermost application (that of a mounted one is not run); in tests use `with TestClient(app)`",
+                "outermost application (that of a mounted one is not run); tests use `with TestClient(app)`",
                 retry_after=RETRY_AFTER,
             )
 

@@ -68,8 +68,8 @@ class MemoryStore:
         if workers > 1:
             logger.warning(
                 "MemoryStore is in use in one of %d worker processes: each has runs of its own, so a "
-                "poll that reaches another worker shows IDLE, and the same job can run in each. Use one worker, or "
-                "Jobs(store=RedisStore(…))",
+                "poll that reaches another worker shows IDLE, and the same job can run in each. Use one "
+                "worker, or Jobs(store=RedisStore(…))",
                 workers,
             )
         return self
