@@ -68,7 +68,7 @@ class Jobs:
         self._admission = Admission(max_running, max_running_per_tenant)
         self._grace = shutdown_grace
         self._expose_errors = expose_errors
-        self._registry = Registry()
+        self.registry = Registry()
         self._stack: AsyncExitStack | None = None
 
     # -- registering -------------------------------------------------------------------------------------
@@ -90,19 +90,10 @@ class Jobs:
         """
 
         def register(fn: F) -> F:
-            self._registry.add(Job(path, fn, timeout=timeout, cancelable=cancelable))
+            self.registry.add(Job(path, fn, timeout=timeout, cancelable=cancelable))
             return fn
 
         return register
-
-    @property
-    def registered(self) -> Mapping[str, Job]:
-        """The jobs by path. Read-only for callers; register with `job`."""
-        return self._registry.jobs
-
-    def freeze(self) -> None:
-        """Refuse further registrations, since what is made from the registry now would miss them."""
-        self._registry.freeze()
 
     # -- the lifespan ------------------------------------------------------------------------------------
 
@@ -210,7 +201,7 @@ class Jobs:
 
     async def _execute(self, run: Run) -> None:
         try:
-            await execute(run, self._registry.find(run.job), self.store.settle)
+            await execute(run, self.registry.find(run.job), self.store.settle)
         finally:
             self._admission.give_back(run.tenant)
 
@@ -300,8 +291,8 @@ class Jobs:
         Raises:
             UnknownJobError: nothing is registered under `path`.
         """
-        return Condition().assess(history=self._registry.find(path).history)
+        return Condition().assess(history=self.registry.find(path).history)
 
     def _find(self, path: str, tenant: str, params: Mapping[str, str] | None) -> tuple[Job, Key]:
-        job = self._registry.find(path)
+        job = self.registry.find(path)
         return job, job.key(tenant, params)

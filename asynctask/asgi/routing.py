@@ -44,15 +44,15 @@ def routes(
         raise ConfigurationError(f"tenant={tenant!r} must be a function of the request, or None")
     if isinstance(max_wait, bool) or not isinstance(max_wait, int | float) or not 0 <= max_wait < math.inf:
         raise ConfigurationError(f"max_wait={max_wait!r} must be a number of seconds, 0 or more")
-    if not jobs.registered:
+    if not jobs.registry.jobs:
         raise ConfigurationError(
             "routes(jobs) was called before any job was registered: import the modules that do so first"
         )
-    jobs.freeze()
+    jobs.registry.freeze()
     surface = Surface(jobs=jobs, tenant=tenant, same_site=SameSite(allowed_origins), max_wait=float(max_wait))
     made: list[Route] = [JobRoute("/", List(surface), methods=["GET"], name="asynctask:list")]
     # Fixed paths first, so that a path parameter cannot take "status" or "cancel" for its value.
-    for job in sorted(jobs.registered.values(), key=lambda job: len(job.names)):
+    for job in sorted(jobs.registry.jobs.values(), key=lambda job: len(job.names)):
         path, name = f"/{job.path}", f"asynctask:{job.path}"
         made += [
             JobRoute(f"{path}/status", Poll(surface, job), methods=["GET"], name=f"{name}:status"),
@@ -85,7 +85,7 @@ class _Unknown(Guarded):
         self._jobs = jobs
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        known = ", ".join(sorted(self._jobs.registered))
+        known = ", ".join(sorted(self._jobs.registry.jobs))
         raise UnknownJobError(f"no job answers {scope['method']} {scope['path']!r}; there are: {known}")
 
 
