@@ -35,7 +35,7 @@ MARKS = (
 ENCODINGS = ("utf-8", "gb2312", "cp1252")
 
 TITLE_NAMES = (
-    "title", "product title", "product name", "item name", "product", "name", "item", "description",
+    "title", "product title", "product name", "item name", "name", "product", "item", "description",
     "titel", "produktname", "bezeichnung", "artikel", "titre", "nom", "produit", "título", "nombre",
     "producto", "商品名称", "产品名称", "商品标题", "商品名", "产品名",
     "标题", "名称", "品名", "商品", "产品",
@@ -203,9 +203,10 @@ def _column(header: list[str], wanted: str | None) -> int:
         known = next((title for title in TITLE_NAMES if title in plain), None)
         found = [n for n, name in enumerate(plain) if name == known]
         found = found or [n for n, name in enumerate(plain) if {"title", "name"} & set(name.split())]
-        if len(found) != 1:
+        if not found or (known is None and len(found) > 1):
             raise CatalogueError(
-                f"does not say which column holds the titles: {listed}; name one by --title-column"
+                "does not say which column holds the titles: name one by --title-column, or add a header; "
+                f"the first line reads {listed}"
             )
     if len(found) > 1:
         raise CatalogueError(
