@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command is None:
         top.error(f"nothing to do; for example: {_EXAMPLE}")
     given = (options.records, options.latency, options.calls)
-    asked = given != (None, None, None) or options.timeouts_seen > 0 or options.users_say_it_hangs
+    asked = given != (None, None, None) or options.timeouts_seen != 0 or options.users_say_it_hangs
     prog = f"{top.prog} assess"
     if not asked and not options.grid:
         top.exit(2, f"{prog}: error: nothing to assess; for example: {_EXAMPLE}\n")
