@@ -16,13 +16,13 @@ import anyio
 import anyio.to_thread
 import httpx
 import msgspec
-from asynctask.asgi import routes
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
 from asynctask import Condition, Jobs, Run
+from asynctask.asgi import routes
 from demo import remote_api
 from demo.catalogue import CatalogueError
 from demo.duplicates import MemoryShelf, RemoteApi, find
@@ -82,12 +82,11 @@ def create_app(settings: Settings, catalogues: Mapping[str, Catalogue]) -> Starl
     async def assessment(request: Request) -> Response:
         """Whether the check is warranted to be a job: from what its runs measured, else from the settings."""
         records = len(catalogues[tenant(request)].titles)
-        verdict = Condition().assess(
-            records=records,
-            latency=settings.latency,
-            at_once=settings.max_at_once,
-            history=jobs.registered[CHECK].history,
-        )
+        verdict = jobs.assess(CHECK)
+        if verdict.measured is None or not verdict.measured.runs:
+            verdict = Condition().assess(
+                records=records, latency=settings.latency, at_once=settings.max_at_once
+            )
         return Response(msgspec.json.encode(verdict), media_type="application/json", headers=NO_STORE)
 
     async def synchronous(request: Request) -> Response:

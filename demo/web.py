@@ -68,6 +68,7 @@ def problem(status: int, code: str, detail: str, headers: dict[str, str] | None 
         "code": code,
         "detail": detail,
     }
+    headers = {"Cache-Control": "no-store", **(headers or {})}
     return JSONResponse(body, status, headers, media_type="application/problem+json")
 
 
