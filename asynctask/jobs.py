@@ -57,12 +57,9 @@ class Jobs:
         shutdown_grace: float = 5.0,
         expose_errors: bool = True,
     ) -> None:
-        if isinstance(shutdown_grace, bool) or not isinstance(shutdown_grace, int | float):
-            raise ConfigurationError(f"shutdown_grace={shutdown_grace!r} must be a number of seconds")
-        if not 0 <= shutdown_grace < math.inf:
-            raise ConfigurationError(
-                f"shutdown_grace={shutdown_grace!r} must be 0 or more seconds, and finite"
-            )
+        number = isinstance(shutdown_grace, int | float) and not isinstance(shutdown_grace, bool)
+        if not number or not 0 <= shutdown_grace < math.inf:
+            raise ConfigurationError(f"shutdown_grace={shutdown_grace!r} must be a number of seconds from 0")
         self.store: Store = MemoryStore() if store is None else store
         self.runner: Runner = TaskGroupRunner() if runner is None else runner
         self._admission = Admission(max_running, max_running_per_tenant)
@@ -101,7 +98,7 @@ class Jobs:
     async def lifespan(self, app: object = None) -> AsyncIterator[None]:
         """Be the lifespan of a Starlette or FastAPI application: `Starlette(lifespan=jobs.lifespan)`.
 
-        An application that has one already enters `async with jobs:` in it.
+        An application that has one of its own enters `async with jobs:` there.
         """
         async with self:
             yield
@@ -157,14 +154,17 @@ class Jobs:
         """
         began = perf_counter()
         job, key = self._find(path, tenant, params)
+        argument = job.convert(payload)
+        self.runner.check()
+        if (current := self.store.peek(key)) is not None:
+            return current.joined()
         run = Run(
             key,
-            payload=job.convert(payload),
+            payload=argument,
             params=params,
             history=job.history,
             expose_errors=self._expose_errors,
         )
-        self.runner.check()
         try:
             self._admission.take(key.tenant)
         except AsyncTaskError:
@@ -172,7 +172,7 @@ class Jobs:
             current = await self.store.read(key)
             if current is None or current.status is not Status.RUNNING:
                 raise
-            return msgspec.structs.replace(current, started=False)
+            return current.joined()
         # Shielded: a claim without a start would block the key until its lease ran out.
         with anyio.CancelScope(shield=True):
             snapshot, ours = await self._claim_and_start(job, run)

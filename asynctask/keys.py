@@ -97,7 +97,8 @@ def make_key(job: str, names: tuple[str, ...], params: Mapping[str, str] | None,
     Raises:
         InvalidKeyError: a parameter is missing, unknown, empty or unfit (see `check_part`).
     """
-    tenant = check_part("the tenant", tenant)
+    if tenant != "":
+        tenant = check_part("the tenant", tenant)
     given = params or {}
     if not names and not given:
         return Key(job, job, tenant)

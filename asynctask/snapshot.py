@@ -100,6 +100,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         """The entity tag (RFC 9110, section 8.8.3), quotes included."""
         return f'"{self.run_id or "idle"}.{self.version}"'
 
+    def joined(self) -> Snapshot:
+        """Return this picture as the answer to a trigger that joined the run."""
+        return msgspec.structs.replace(self, started=False)
+
     def same_version(self, other: Snapshot) -> bool:
         """Whether both are the same picture of the same run."""
         return self.run_id == other.run_id and self.version == other.version

@@ -16,13 +16,13 @@ from asynctask.asgi.wire import (
     Guarded,
     Headers,
     Refusal,
+    Rendered,
     retry_after,
     send_json,
-    snapshot_headers,
 )
 from asynctask.job import Job
 from asynctask.jobs import Jobs
-from asynctask.snapshot import Status, encode
+from asynctask.snapshot import Snapshot, Status, encode, idle
 
 
 class Surface(msgspec.Struct, frozen=True):
@@ -41,6 +41,13 @@ class JobEndpoint(Guarded):
         self._surface = surface
         self._jobs = surface.jobs
         self._job = job
+        # Pollers mostly ask for the picture that was asked for last.
+        self._last = Rendered(idle(job.path, job.path))
+
+    def _render(self, snapshot: Snapshot) -> Rendered:
+        if not self._last.shows(snapshot):
+            self._last = Rendered(snapshot)
+        return self._last
 
     def _params(self, scope: Scope) -> dict[str, str]:
         # An outer mount may have path parameters of its own; they are no part of the key.
@@ -50,6 +57,11 @@ class JobEndpoint(Guarded):
 
 class Trigger(JobEndpoint):
     """`POST {path}`: start the job or join its run."""
+
+    def __init__(self, surface: Surface, job: Job) -> None:
+        super().__init__(surface, job)
+        last = job.path.rpartition("/")[2]
+        self._location = None if last.startswith("{") else _location({"path": last})
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._surface.same_site.check(scope["headers"])
@@ -61,11 +73,7 @@ class Trigger(JobEndpoint):
             return
         params = self._params(scope)
         snapshot = await self._jobs.trigger(self._job.path, tenant=tenant, payload=payload, params=params)
-        headers: Headers = [
-            # Relative to the request's own URL, so that it holds behind any mount and proxy (RFC 3986, 5.2).
-            (b"location", _last_segment(scope) + b"/status"),
-            (b"vary", b"Prefer"),
-        ]
+        headers: Headers = [self._location or _location(scope), _VARY]
         status = 202
         wait = preferred_wait(scope["headers"], self._surface.max_wait)
         if wait is not None:
@@ -82,7 +90,8 @@ class Trigger(JobEndpoint):
             snapshot = msgspec.structs.replace(snapshot, started=started)
             headers.append((b"preference-applied", b"wait=%d" % wait))
             status = 200 if snapshot.status.terminal else 202
-        await send_json(scope, send, status, encode(snapshot), headers + snapshot_headers(snapshot))
+        rendered = self._render(snapshot)
+        await send_json(scope, send, status, rendered.body, rendered.headers + headers)
 
 
 class Poll(JobEndpoint):
@@ -97,8 +106,9 @@ class Poll(JobEndpoint):
         )
         params = self._params(scope) if self._job.names else None
         snapshot = await self._jobs.status(self._job.path, tenant=tenant, params=params)
+        rendered = self._render(snapshot)
         applied: Headers = []
-        matches = none_match(request_headers, snapshot.etag)
+        matches = none_match(request_headers, rendered.etag)
         if matches and snapshot.status is Status.RUNNING:
             wait = preferred_wait(request_headers, surface.max_wait)
             if wait is not None:
@@ -109,12 +119,10 @@ class Poll(JobEndpoint):
                 except ClientDisconnect:
                     return
                 applied.append((b"preference-applied", b"wait=%d" % wait))
-                matches = none_match(request_headers, snapshot.etag)
-        headers = snapshot_headers(snapshot) + applied
-        if matches:
-            await send_json(scope, send, 304, b"", headers)
-        else:
-            await send_json(scope, send, 200, encode(snapshot), headers)
+                rendered = self._render(snapshot)
+                matches = none_match(request_headers, rendered.etag)
+        status, body = (304, b"") if matches else (200, rendered.body)
+        await send_json(scope, send, status, body, rendered.headers + applied)
 
 
 class Cancel(JobEndpoint):
@@ -131,8 +139,8 @@ class Cancel(JobEndpoint):
             )
         snapshot = await self._jobs.cancel(self._job.path, tenant=tenant, params=self._params(scope))
         status = 202 if snapshot.status is Status.RUNNING else 200
-        headers: Headers = [(b"location", b"status"), *snapshot_headers(snapshot)]
-        await send_json(scope, send, status, encode(snapshot), headers)
+        rendered = self._render(snapshot)
+        await send_json(scope, send, status, rendered.body, [*rendered.headers, (b"location", b"status")])
 
 
 class List(Guarded):
@@ -151,5 +159,13 @@ class List(Guarded):
         await send_json(scope, send, 200, encode({"items": items}), headers)
 
 
-def _last_segment(scope: Scope) -> bytes:
-    return quote(scope["path"].rstrip("/").rpartition("/")[2], safe="").encode()
+_VARY = (b"vary", b"Prefer")
+
+
+def _location(scope: Scope) -> tuple[bytes, bytes]:
+    """Return the status URL, relative to the request's own, so that it holds behind any mount and proxy.
+
+    A relative reference replaces the last segment (RFC 3986, section 5.2.3).
+    """
+    last = quote(scope["path"].rpartition("/")[2], safe="")
+    return b"location", last.encode() + b"/status"

@@ -18,8 +18,11 @@ _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 def header(headers: RawHeaders, name: bytes) -> bytes | None:
     """Return a header's value, its lines joined by commas (RFC 9110, section 5.3); None if it is absent."""
-    values = [value for key, value in headers if key == name]
-    return b", ".join(values) if values else None
+    found = None
+    for key, value in headers:
+        if key == name:
+            found = value if found is None else found + b", " + value
+    return found
 
 
 def preferred_wait(headers: RawHeaders, cap: float) -> int | None:
@@ -32,12 +35,12 @@ def preferred_wait(headers: RawHeaders, cap: float) -> int | None:
     return min(int(match[1]), int(cap)) if match else None
 
 
-def none_match(headers: RawHeaders, etag: str) -> bool:
+def none_match(headers: RawHeaders, etag: bytes) -> bool:
     """Whether `If-None-Match` names this entity tag; the comparison is weak (RFC 9110, section 13.1.2)."""
     value = header(headers, b"if-none-match")
     if value is None:
         return False
-    return value.strip() == b"*" or etag.encode() in _TAG.findall(value)
+    return value == etag or value.strip() == b"*" or etag in _TAG.findall(value)
 
 
 class SameSite:

@@ -10,7 +10,7 @@ import anyio
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
 from asynctask.asgi.wire import Refusal
 from asynctask.context import logger
@@ -68,7 +68,7 @@ async def read_payload(request: Request) -> Any:
         Refusal: 413 above `MAX_BODY`, 415 unless the type is JSON, 400 when it is not valid JSON.
         ClientDisconnect: the client went away before its request was complete.
     """
-    body = await _read_body(request)
+    body = await _read_body(request) if _has_body(request.scope) else b""
     if not body:
         return None
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -82,6 +82,16 @@ async def read_payload(request: Request) -> Any:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ValueError) as exc:
         raise Refusal(400, "bad_json", f"the payload is no valid JSON: {exc}") from None
+
+
+def _has_body(scope: Scope) -> bool:
+    """Whether a body can follow; in HTTP/1 only if a header says so (RFC 9112, section 6.3)."""
+    if not scope["http_version"].startswith("1"):
+        return True
+    for name, value in scope["headers"]:
+        if name == b"transfer-encoding" or (name == b"content-length" and value != b"0"):
+            return True
+    return False
 
 
 async def _read_body(request: Request) -> bytes:

@@ -50,7 +50,7 @@ def routes(
         )
     jobs.registry.freeze()
     surface = Surface(jobs=jobs, tenant=tenant, same_site=SameSite(allowed_origins), max_wait=float(max_wait))
-    made: list[Route] = [JobRoute("/", List(surface), methods=["GET"], name="asynctask:list")]
+    made: list[Route] = []
     # Fixed paths first, so that a path parameter cannot take "status" or "cancel" for its value.
     for job in sorted(jobs.registry.jobs.values(), key=lambda job: len(job.names)):
         path, name = f"/{job.path}", f"asynctask:{job.path}"
@@ -59,12 +59,22 @@ def routes(
             JobRoute(f"{path}/cancel", Cancel(surface, job), methods=["POST"], name=f"{name}:cancel"),
             JobRoute(path, Trigger(surface, job), methods=["POST"], name=name),
         ]
+    made.append(JobRoute("/", List(surface), methods=["GET"], name="asynctask:list"))
     made.append(UnknownJobRoute(jobs))
     return made
 
 
 class JobRoute(Route):
-    """A route whose 405 is a problem document too."""
+    """A route whose 405 is a problem document too, and that is quick to decline.
+
+    Starlette tries route after route, each with a regular expression; with many jobs that would be most of
+    the cost of a poll. Whatever the mount, a path without parameters is the end of the request's path.
+    """
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if not self.param_convertors and not scope["path"].endswith(self.path):
+            return Match.NONE, {}
+        return super().matches(scope)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self.methods is not None and scope["method"] not in self.methods:

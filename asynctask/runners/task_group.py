@@ -48,7 +48,8 @@ class TaskGroupRunner:
         self._closing = True
         try:
             self._interrupt()
-            return await self._group.__aexit__(exc_type, exc, tb)
+            # The children never raise, so an exception from the `async with` block needs no group around it.
+            return await self._group.__aexit__(None, None, None)
         finally:
             self._group = None
 

@@ -47,6 +47,10 @@ class Store(Protocol):
         """Return the key's current snapshot, or None where there is none; allocates nothing."""
         ...
 
+    def peek(self, key: Key) -> Snapshot | None:
+        """Return the key's RUNNING snapshot if it is known without I/O, else None. Makes joining cheap."""
+        ...
+
     async def settle(self, run: Run) -> bool:
         """Replace the run by its terminal snapshot, and say whether that counted.
 

@@ -110,6 +110,11 @@ class MemoryStore:
         """Return the key's snapshot: the running one first, else the finished one, else None."""
         return self._read(key)
 
+    def peek(self, key: Key) -> Snapshot | None:
+        """Return the key's RUNNING snapshot, if there is one."""
+        run = self._running.get(key)
+        return None if run is None else run.snapshot()
+
     async def settle(self, run: Run) -> bool:
         """Keep the run's terminal snapshot, if the run still holds its key."""
         key = run.claim_key
