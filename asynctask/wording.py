@@ -36,7 +36,7 @@ def time_in_words(seconds: float, *, exact: bool = True) -> str:
     text = ""
     for digits in (1, 2, 3) if exact and seconds < 600 else (1,):
         text = f"{value:.{digits}f}"
-        if not text.endswith("0") or float(text) == value:
+        if not text.endswith("0"):
             break
     return f"{text.rstrip('0').rstrip('.')} {unit}"
 

@@ -40,6 +40,9 @@ def test_the_line_separates_exactly_the_synchronous_cells(at_once: int) -> None:
     drawn = draw(grid, CONDITION, at_once).splitlines()[3:]
     rows = [line for line in drawn if re.match(r" *[\d,]+[ ┃]", line)]
     assert len(rows) == len(grid)
+    reaches = [sum(cell.verdict == "sync" for cell in row) for row in grid]
+    steps = [line for line in drawn if "┏" in line]
+    assert len(steps) == len({len(grid[0]), *reaches}) - 1
     for cells_of_row, line in zip(grid, rows, strict=True):
         left = line[7:].split("┃")[0]
         sync = [cell for cell in cells_of_row if cell.verdict == "sync"]
