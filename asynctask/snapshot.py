@@ -54,6 +54,14 @@ class Code(enum.StrEnum):
     WORKER_LOST = "worker_lost"
 
 
+MESSAGES: Final = {
+    Code.CANCELLED: "The run was cancelled.",
+    Code.INTERRUPTED: "The server shut down before the run finished.",
+    Code.WORKER_LOST: "The worker that ran this job was lost.",
+}
+"""What `error_message` says of a run that was stopped from outside."""
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One consistent picture of a key's current run; camelCase on the wire.
 

@@ -24,17 +24,10 @@ from asynctask.context import current_run
 from asynctask.errors import JobError
 from asynctask.job import Job
 from asynctask.run import Run
-from asynctask.snapshot import Code, Snapshot, Status
+from asynctask.snapshot import MESSAGES, Code, Snapshot, Status
 from asynctask.summary import summarise
 
 Settle = Callable[[Run], Awaitable[bool]]
-
-MESSAGES = {
-    Code.CANCELLED: "The run was cancelled.",
-    Code.INTERRUPTED: "The server shut down before the run finished.",
-    Code.WORKER_LOST: "The worker that ran this job was lost.",
-}
-
 
 async def execute(run: Run, job: Job, settle: Settle) -> None:
     """Run a job's body to its end and settle it.
