@@ -29,6 +29,7 @@ from asynctask.summary import summarise
 
 Settle = Callable[[Run], Awaitable[bool]]
 
+
 async def execute(run: Run, job: Job, settle: Settle) -> None:
     """Run a job's body to its end and settle it.
 
