@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from urllib.parse import urlsplit
 
 from asynctask.asgi.wire import Refusal
 from asynctask.errors import ConfigurationError
 
 RawHeaders = Iterable[tuple[bytes, bytes]]
 
-_WAIT = re.compile(rb"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,9})\"?\s*(?=[,;]|$)", re.IGNORECASE)
+# What stands between commas, those in quoted text apart.
+_PREFERENCE = re.compile(rb'(?:[^,"]|"(?:\\.|[^"\\])*"?)+')
 _TAG = re.compile(rb'(?:W/)?("[^"]*")')
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:\[[0-9a-f:.]+\]|[^/?#@:*\s]+)(?::\d+)?")
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
@@ -25,14 +26,20 @@ def header(headers: RawHeaders, name: bytes) -> bytes | None:
     return found
 
 
-def preferred_wait(headers: RawHeaders, cap: float) -> int | None:
+def preferred_wait(headers: RawHeaders, cap: float) -> float | None:
     """Return for how many seconds `Prefer: wait=N` (RFC 7240) asks us to wait, capped; None if it does not.
 
-    Preferences that make no sense are ignored, as the RFC demands.
+    Of several only the first counts, and one that makes no sense is ignored, as section 2 demands.
     """
     value = header(headers, b"prefer")
-    match = _WAIT.search(value) if value is not None else None
-    return min(int(match[1]), int(cap)) if match else None
+    for preference in () if value is None else _PREFERENCE.findall(value):
+        name, _, seconds = preference.partition(b";")[0].partition(b"=")
+        if name.strip().lower() == b"wait":
+            seconds = seconds.strip()
+            if seconds[:1] == seconds[-1:] == b'"':
+                seconds = seconds[1:-1]
+            return min(float(seconds), cap) if seconds.isdigit() else None
+    return None
 
 
 def none_match(headers: RawHeaders, etag: bytes) -> bool:
@@ -56,7 +63,7 @@ class SameSite:
     """
 
     def __init__(self, allowed: Iterable[str]) -> None:
-        if isinstance(allowed, str):
+        if isinstance(allowed, str) or not isinstance(allowed, Iterable):
             raise ConfigurationError(f"allowed_origins={allowed!r} must be a list of origins: [{allowed!r}]")
         self._allowed = frozenset(map(_check_origin, allowed))
 
@@ -66,7 +73,7 @@ class SameSite:
         if site in (b"same-origin", b"none"):
             return
         raw = header(headers, b"origin")
-        origin = None if raw is None else raw.decode("latin-1").lower()
+        origin = None if raw is None else _plain(raw.decode("latin-1"))
         if origin in self._allowed or (origin is None and site is None):
             return
         if site is None and origin is not None and _same_host(origin, header(headers, b"host")):
@@ -74,19 +81,24 @@ class SameSite:
         raise Refusal(
             403,
             "cross_site",
-            f"this request was sent by a page of {origin or 'another site'}; if that page may trigger jobs, "
-            "add its origin to routes(…, allowed_origins=[…])",
+            f"this request was sent by a page of {(origin or 'another site')[:200]}; if that page may trigger "
+            "jobs, add its origin to routes(…, allowed_origins=[…])",
         )
 
 
 def _check_origin(origin: str) -> str:
-    parts = urlsplit(origin) if isinstance(origin, str) else None
-    if parts is None or not parts.scheme or not parts.netloc or parts.path or parts.query or parts.fragment:
+    if not isinstance(origin, str) or not _ORIGIN.fullmatch(origin.lower()):
         raise ConfigurationError(
             f"allowed_origins holds {origin!r}, which is no origin: write scheme, host and port only, "
             "like 'https://app.example.com'"
         )
-    return origin.lower()
+    return _plain(origin)
+
+
+def _plain(origin: str) -> str:
+    """Write an origin as browsers do: in lower case, without the default port of its scheme."""
+    origin = origin.lower()
+    return origin.removesuffix(_DEFAULT_PORTS.get(origin.partition(":")[0], ""))
 
 
 def _same_host(origin: str, host: bytes | None) -> bool:
@@ -94,5 +106,4 @@ def _same_host(origin: str, host: bytes | None) -> bool:
     scheme, _, place = origin.partition("://")
     if not place or host is None:
         return False
-    port = _DEFAULT_PORTS.get(scheme, "")
-    return place.removesuffix(port) == host.decode("latin-1").lower().removesuffix(port)
+    return place == host.decode("latin-1").lower().removesuffix(_DEFAULT_PORTS.get(scheme, ""))
