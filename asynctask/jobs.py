@@ -173,13 +173,11 @@ class Jobs:
             if current is None or current.status is not Status.RUNNING:
                 raise
             return current.joined()
-        # Shielded: a claim without a start would block the key until its lease ran out.
-        with anyio.CancelScope(shield=True):
-            snapshot, ours = await self._claim_and_start(job, run)
+        snapshot, ours = await self._claim_and_start(run)
         job.history.record_trigger(perf_counter() - began)
         return msgspec.structs.replace(snapshot, started=ours)
 
-    async def _claim_and_start(self, job: Job, run: Run) -> tuple[Snapshot, bool]:
+    async def _claim_and_start(self, run: Run) -> tuple[Snapshot, bool]:
         taken = True
         try:
             snapshot, ours = await self.store.claim(run)

@@ -27,6 +27,7 @@ class Progress:
         "_own_total",
         "_processed",
         "_started_at",
+        "_started_text",
         "_started_wall",
         "_total",
         "_version",
@@ -42,6 +43,7 @@ class Progress:
         self._next_mark: float = math.inf
         self._started_at = self._changed_at = monotonic()
         self._started_wall = time()
+        self._started_text = timestamp(self._started_wall)
 
     def advance(self, n: int = 1, *, failed: int = 0) -> None:
         """Count items as processed. Costs a fraction of a microsecond; never raises, never goes back.

@@ -208,7 +208,6 @@ class Run(Progress):
                     error_message=error_message,
                     error_code=None if error_code is None else str(error_code),  # a plain text, no enum
                     error_id=error_id,
-                    finished_at=self._display(self._changed_at),
                     duration_ms=int(1000 * (self._changed_at - self._started_at)),
                 )
             return self._terminal
@@ -276,6 +275,9 @@ class Run(Progress):
         failed = min(self._failed, processed)
         floor = (self._latest and self._latest.percent) or 0
         running = status is Status.RUNNING
+        started_text = self._started_text
+        # Formatting a time costs more than all the rest of a snapshot.
+        changed_text = started_text if changed_at == self._started_at else self._display(changed_at)
         return Snapshot(
             job=self.job,
             key=self.key,
@@ -289,8 +291,9 @@ class Run(Progress):
             failed=failed,
             message=self._message,
             cancel_requested=self.cancel_requested,
-            started_at=self._display(self._started_at),
-            updated_at=self._display(changed_at),
+            started_at=started_text,
+            updated_at=changed_text,
+            finished_at=None if running else changed_text,
             poll_after_ms=poll_after_ms(changed_at - self._started_at, processed, total) if running else None,
             **ending,
         )

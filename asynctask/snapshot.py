@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+import functools
 from typing import Any, Final
 
 import msgspec
@@ -131,8 +132,13 @@ decode: Final = msgspec.json.Decoder(Snapshot).decode
 
 def timestamp(seconds: float) -> str:
     """Format seconds since the epoch as RFC 3339 in UTC with milliseconds."""
-    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    whole, milliseconds = divmod(int(seconds * 1000), 1000)
+    return f"{_whole_second(whole)}.{milliseconds:03d}Z"
+
+
+@functools.lru_cache(maxsize=16)
+def _whole_second(seconds: int) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def percent(status: Status, processed: int, total: int | None, floor: int = 0) -> int | None:

@@ -50,8 +50,7 @@ async def execute(run: Run, job: Job, settle: Settle) -> None:
             snapshot = _stop(run, job, exc, run.cancel_code or Code.INTERRUPTED)
             passed_on = exc if isinstance(exc, anyio.get_cancelled_exc_class()) else None
     try:
-        with anyio.CancelScope(shield=True):
-            await _settle(run, settle)
+        await _settle(run, settle)
     finally:
         run.finished.set()
     _record(run, job, snapshot)

@@ -26,7 +26,9 @@ class Store(Protocol):
     """Holds at most one RUNNING run for each key, and finished ones for a while.
 
     A store is an async context manager that lives as long as the application. Its methods raise
-    `StoreUnavailableError` when it cannot be reached, and then have started nothing.
+    `StoreUnavailableError` when it cannot be reached, and then have started nothing. `claim` and `settle`
+    run to their end also when their caller is cancelled: a store that does I/O in them shields it. A claim
+    without a start would block the key, a missing settle leave it RUNNING.
     """
 
     async def __aenter__(self) -> Self: ...

@@ -6,6 +6,7 @@ between two awaits is atomic on one event loop; claim and settle hold no await a
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -26,9 +27,15 @@ from asynctask.stores.base import PROGRESS_INTERVAL, Claim, newest_first
 
 
 class _Finished(TTLCache[Hashable, Snapshot]):
-    """Finished snapshots; counts what leaves by the cap."""
+    """Finished snapshots; counts what leaves, and why."""
 
     evicted = 0
+    expired = 0
+
+    def expire(self, time: float | None = None) -> list[tuple[Hashable, Snapshot]]:
+        gone = super().expire(time)
+        self.expired += len(gone)
+        return gone
 
     def popitem(self) -> tuple[Hashable, Snapshot]:
         self.evicted += 1
@@ -61,7 +68,6 @@ class MemoryStore:
             raise ConfigurationError(f"ttl={ttl!r} must be a positive number of seconds")
         self._running: dict[Key, Run] = {}
         self._finished = _Finished(cap, ttl, timer)
-        self._expired = 0
 
     async def __aenter__(self) -> Self:
         workers = _worker_count(sys.argv, os.environ)
@@ -87,7 +93,7 @@ class MemoryStore:
     @property
     def kept(self) -> int:
         """How many finished snapshots are kept."""
-        self._expire()
+        self._finished.expire()
         return len(self._finished)
 
     @property
@@ -98,8 +104,8 @@ class MemoryStore:
     @property
     def expired(self) -> int:
         """How many finished snapshots left after `ttl`."""
-        self._expire()
-        return self._expired
+        self._finished.expire()
+        return self._finished.expired
 
     async def claim(self, run: Run) -> Claim:
         """Start `run`, or join the one that is RUNNING for its key."""
@@ -122,7 +128,6 @@ class MemoryStore:
             return False
         snapshot = run.snapshot()
         assert snapshot.status.terminal, "settle comes after Run.finish"
-        self._expire()
         # Out and in again, so that the TTL counts from this finish and the entry is the most recent one.
         self._finished.pop(key, None)
         self._finished[key] = snapshot
@@ -140,6 +145,9 @@ class MemoryStore:
         run = self._running.get(key)
         if run is None or run.run_id != seen.run_id:
             return self._read(key)
+        if finished and timeout == math.inf:
+            await run.finished.wait()
+            return run.snapshot()
         with anyio.move_on_after(timeout):
             if finished:
                 await run.finished.wait()
@@ -150,7 +158,7 @@ class MemoryStore:
 
     async def list(self, tenant: str) -> list[Snapshot]:
         """Return the snapshots of a tenant's keys."""
-        self._expire()
+        self._finished.expire()
         found = {key: run.snapshot() for key, run in self._running.items() if key.tenant == tenant}
         # Over a copy: a suspended iterator would freeze the cache's clock.
         for key in list(self._finished):
@@ -161,12 +169,9 @@ class MemoryStore:
     def _read(self, key: Key) -> Snapshot | None:
         if (run := self._running.get(key)) is not None:
             return run.snapshot()
-        self._expire()
-        return self._finished.get(key)
-
-    def _expire(self) -> None:
         # `get` alone would leave expired entries in memory: only writing and this purge them.
-        self._expired += len(self._finished.expire())
+        self._finished.expire()
+        return self._finished.get(key)
 
 
 def _worker_count(argv: list[str], environ: os._Environ[str] | dict[str, str]) -> int:
