@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from asynctask.asgi.preconditions import SameSite, none_match, preferred_wait
@@ -20,6 +20,7 @@ from asynctask.asgi.wire import (
     retry_after,
     send_json,
 )
+from asynctask.errors import InvalidKeyError
 from asynctask.job import Job
 from asynctask.jobs import Jobs
 from asynctask.snapshot import Snapshot, Status, encode, idle
@@ -52,6 +53,12 @@ class JobEndpoint(Guarded):
     def _params(self, scope: Scope) -> dict[str, str]:
         # An outer mount may have path parameters of its own; they are no part of the key.
         given = scope["path_params"]
+        for name in self._job.names:
+            # Servers decode what is no UTF-8 to this one character, which would make one key of two paths.
+            if "\ufffd" in given[name]:
+                raise InvalidKeyError(
+                    f"path parameter {name!r} is {given[name]!r}: percent-encode it as UTF-8"
+                )
         return {name: given[name] for name in self._job.names}
 
 
@@ -66,11 +73,8 @@ class Trigger(JobEndpoint):
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._surface.same_site.check(scope["headers"])
         request = Request(scope, receive)
-        tenant = await resolve_tenant(self._surface.tenant, lambda: request)
-        try:
-            payload = await read_payload(request)
-        except ClientDisconnect:
-            return
+        tenant = await resolve_tenant(self._surface.tenant, request)
+        payload = await read_payload(request)
         params = self._params(scope)
         snapshot = await self._jobs.trigger(self._job.path, tenant=tenant, payload=payload, params=params)
         headers: Headers = [self._location or _location(scope), _VARY]
@@ -78,16 +82,8 @@ class Trigger(JobEndpoint):
         wait = preferred_wait(scope["headers"], self._surface.max_wait)
         if wait is not None:
             started = snapshot.started
-            try:
-                snapshot = await unless_gone(
-                    receive,
-                    self._jobs.wait_beyond(
-                        snapshot, tenant=tenant, params=params, timeout=wait, finished=True
-                    ),
-                )
-            except ClientDisconnect:
-                return  # the run goes on
-            snapshot = msgspec.structs.replace(snapshot, started=started)
+            over = self._jobs.wait_beyond(snapshot, tenant=tenant, params=params, timeout=wait, finished=True)
+            snapshot = msgspec.structs.replace(await unless_gone(receive, over), started=started)
             headers.append((b"preference-applied", b"wait=%d" % wait))
             status = 200 if snapshot.status.terminal else 202
         rendered = self._render(snapshot)
@@ -100,9 +96,7 @@ class Poll(JobEndpoint):
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         surface, request_headers = self._surface, scope["headers"]
         tenant = (
-            ""
-            if surface.tenant is None
-            else await resolve_tenant(surface.tenant, lambda: Request(scope, receive))
+            "" if surface.tenant is None else await resolve_tenant(surface.tenant, Request(scope, receive))
         )
         params = self._params(scope) if self._job.names else None
         snapshot = await self._jobs.status(self._job.path, tenant=tenant, params=params)
@@ -112,12 +106,8 @@ class Poll(JobEndpoint):
         if matches and snapshot.status is Status.RUNNING:
             wait = preferred_wait(request_headers, surface.max_wait)
             if wait is not None:
-                try:
-                    snapshot = await unless_gone(
-                        receive, self._jobs.wait_beyond(snapshot, tenant=tenant, params=params, timeout=wait)
-                    )
-                except ClientDisconnect:
-                    return
+                change = self._jobs.wait_beyond(snapshot, tenant=tenant, params=params, timeout=wait)
+                snapshot = await unless_gone(receive, change)
                 applied.append((b"preference-applied", b"wait=%d" % wait))
                 rendered = self._render(snapshot)
                 matches = none_match(request_headers, rendered.etag)
@@ -130,8 +120,7 @@ class Cancel(JobEndpoint):
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._surface.same_site.check(scope["headers"])
-        request = Request(scope, receive)
-        tenant = await resolve_tenant(self._surface.tenant, lambda: request)
+        tenant = await resolve_tenant(self._surface.tenant, Request(scope, receive))
         if not self._job.cancelable:
             # An empty Allow says that this resource takes no method (RFC 9110, section 10.2.1).
             raise Refusal(
@@ -150,7 +139,7 @@ class List(Guarded):
         self._surface = surface
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        tenant = await resolve_tenant(self._surface.tenant, lambda: Request(scope, receive))
+        tenant = await resolve_tenant(self._surface.tenant, Request(scope, receive))
         items = await self._surface.jobs.runs(tenant=tenant)
         headers: Headers = [JSON, NO_STORE]
         soonest = min((s.poll_after_ms for s in items if s.poll_after_ms is not None), default=None)

@@ -81,8 +81,8 @@ class SameSite:
         raise Refusal(
             403,
             "cross_site",
-            f"this request was sent by a page of {(origin or 'another site')[:200]}; if that page may trigger "
-            "jobs, add its origin to routes(…, allowed_origins=[…])",
+            f"this request was sent by a page of {(origin or 'another site')[:200]}; if it may trigger jobs, "
+            "add its origin to routes(…, allowed_origins=[…])",
         )
 
 

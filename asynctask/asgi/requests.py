@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 import anyio
@@ -14,6 +15,7 @@ from starlette.types import Receive, Scope
 
 from asynctask.asgi.wire import Refusal
 from asynctask.context import logger
+from asynctask.errors import AsyncTaskError
 
 Tenant = Callable[[Request], str | Awaitable[str]]
 T = TypeVar("T")
@@ -24,7 +26,7 @@ MAX_BODY = 1_048_576
 _CODES = {401: "unauthenticated", 403: "forbidden"}
 
 
-async def resolve_tenant(tenant: Tenant | None, request: Callable[[], Request]) -> str:
+async def resolve_tenant(tenant: Tenant | None, request: Request) -> str:
     """Ask the application whom a request belongs to.
 
     Raises:
@@ -34,15 +36,14 @@ async def resolve_tenant(tenant: Tenant | None, request: Callable[[], Request]) 
     if tenant is None:
         return ""
     try:
-        found = tenant(request())
+        found = tenant(request)
         if inspect.isawaitable(found):
             found = await found
-    except Refusal:
+    except (AsyncTaskError, ClientDisconnect):
         raise
     except HTTPException as exc:
-        raise Refusal(
-            exc.status_code, _CODES.get(exc.status_code, "refused"), exc.detail, (exc.headers or {}).items()
-        ) from exc
+        code = _CODES.get(exc.status_code, "refused")
+        raise Refusal(exc.status_code, code, str(exc.detail), (exc.headers or {}).items()) from exc
     except Exception as exc:
         if not isinstance(exc, PermissionError):
             logger.exception("the tenant of a request could not be told, so it was refused")
@@ -51,7 +52,11 @@ async def resolve_tenant(tenant: Tenant | None, request: Callable[[], Request]) 
         ) from exc
     if found is None or found == "":
         raise Refusal(
-            401, "unauthenticated", "the request does not say whose it is: sign in, or send credentials"
+            401,
+            "unauthenticated",
+            "the request does not say whose it is: sign in, or send credentials",
+            # A 401 needs a challenge (RFC 9110, section 15.5.2); for this one no browser opens a dialogue.
+            [("WWW-Authenticate", "Bearer")],
         )
     if not isinstance(found, str):
         logger.error(
@@ -71,16 +76,9 @@ async def read_payload(request: Request) -> Any:
     body = await _read_body(request) if _has_body(request.scope) else b""
     if not body:
         return None
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json" and not (
-        media_type.startswith("application/") and media_type.endswith("+json")
-    ):
-        raise Refusal(
-            415, "not_json", f"the payload is {media_type or 'of no type'}: send it as application/json"
-        )
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ValueError) as exc:
+    except (ValueError, RecursionError) as exc:
         raise Refusal(400, "bad_json", f"the payload is no valid JSON: {exc}") from None
 
 
@@ -95,18 +93,37 @@ def _has_body(scope: Scope) -> bool:
 
 
 async def _read_body(request: Request) -> bytes:
-    too_large = Refusal(
-        413, "too_large", f"the payload is larger than {MAX_BODY} bytes: send a reference to it"
-    )
     declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared[:12]) > MAX_BODY:
-        raise too_large
+    if declared.isdecimal():
+        _check_size(int(declared[:12]))
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY:
-            raise too_large
+    try:
+        async with aclosing(request.stream()) as stream:
+            async for chunk in stream:
+                if chunk and not body:
+                    _check_type(request.headers.get("content-type", ""))
+                body += chunk
+                _check_size(len(body))
+    except RuntimeError as exc:
+        raise Refusal(
+            500, "body_consumed", f"the function given as tenant= must read by `await request.body()`: {exc}"
+        ) from exc
     return bytes(body)
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_BODY:
+        raise Refusal(
+            413, "too_large", f"the payload is larger than {MAX_BODY} bytes: send a reference to it"
+        )
+
+
+def _check_type(content_type: str) -> None:
+    media_type = content_type.partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise Refusal(
+            415, "not_json", f"the payload is {media_type[:100] or 'of no type'}: send it as application/json"
+        )
 
 
 async def unless_gone(receive: Receive, waiting: Awaitable[T]) -> T:
@@ -116,6 +133,7 @@ async def unless_gone(receive: Receive, waiting: Awaitable[T]) -> T:
         ClientDisconnect: it closed its connection first.
     """
     result: list[T] = []
+    failure: AsyncTaskError | None = None
 
     async def watch() -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -124,8 +142,13 @@ async def unless_gone(receive: Receive, waiting: Awaitable[T]) -> T:
 
     async with anyio.create_task_group() as group:
         group.start_soon(watch)
-        result.append(await waiting)
+        try:
+            result.append(await waiting)
+        except AsyncTaskError as exc:  # raised below, since the group would wrap it in an ExceptionGroup
+            failure = exc
         group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
     if not result:
         raise ClientDisconnect
     return result[0]

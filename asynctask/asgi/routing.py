@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from starlette.routing import Match, Route
+from starlette.routing import Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
 from asynctask.asgi.endpoints import Cancel, List, Poll, Surface, Trigger
@@ -60,8 +60,7 @@ def routes(
             JobRoute(path, Trigger(surface, job), methods=["POST"], name=name),
         ]
     made.append(JobRoute("/", List(surface), methods=["GET"], name="asynctask:list"))
-    made.append(UnknownJobRoute(jobs))
-    return made
+    return [*made, UnknownJobRoute(made)]
 
 
 class JobRoute(Route):
@@ -91,12 +90,11 @@ class JobRoute(Route):
 
 
 class _Unknown(Guarded):
-    def __init__(self, jobs: Jobs) -> None:
-        self._jobs = jobs
-
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        known = ", ".join(sorted(self._jobs.registry.jobs))
-        raise UnknownJobError(f"no job answers {scope['method']} {scope['path']!r}; there are: {known}")
+        raise UnknownJobError(
+            f"no job answers {scope['method']} {scope['path']!r}: check the path and what follows it "
+            "(/status, /cancel)"
+        )
 
 
 class UnknownJobRoute(Route):
@@ -107,12 +105,18 @@ class UnknownJobRoute(Route):
     none of our business.
     """
 
-    def __init__(self, jobs: Jobs) -> None:
-        super().__init__("/{path:path}", _Unknown(jobs), name="asynctask:unknown", include_in_schema=False)
+    def __init__(self, ours: list[Route]) -> None:
+        # FastAPI's include_router makes a plain Route of this one; it must not match every path then.
+        super().__init__("/asynctask:unknown", _Unknown(), name="asynctask:unknown", include_in_schema=False)
+        self._ours = ours
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        mounted = "app_root_path" in scope
-        # A path that ends in a slash is left to Starlette, which redirects to the one without.
-        if scope["type"] != "http" or not mounted or scope["path"].endswith("/"):
-            return Match.NONE, {}
-        return Match.PARTIAL, {"endpoint": self.endpoint, "path_params": dict(scope.get("path_params", {}))}
+        mounted = scope["type"] == "http" and "app_root_path" in scope
+        return (Match.PARTIAL if mounted else Match.NONE), {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # A 405 or a redirect to the path with or without a slash, of ours or of the application's own, is
+        # what Starlette would have come to next. The endpoint of a mount is its router, middleware apart.
+        mounted = getattr(scope.get("endpoint"), "routes", self._ours)
+        others = [route for route in mounted if not isinstance(route, UnknownJobRoute)]
+        await Router(others, default=self.app)(scope, receive, send)

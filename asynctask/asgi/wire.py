@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from asynctask.errors import AsyncTaskError
@@ -20,6 +21,8 @@ Headers = list[tuple[bytes, bytes]]
 
 JSON = (b"content-type", b"application/json")
 NO_STORE = (b"cache-control", b"no-store")
+
+_TITLES = {status.value: status.phrase for status in HTTPStatus}
 
 
 class Refusal(AsyncTaskError):
@@ -80,7 +83,7 @@ async def send_problem(scope: Scope, send: Send, exc: AsyncTaskError) -> None:
     status = exc.status
     problem: dict[str, Any] = {
         "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
+        "title": _TITLES.get(status, "Error"),
         "status": status,
         "detail": str(exc),
         "code": exc.code,
@@ -90,19 +93,25 @@ async def send_problem(scope: Scope, send: Send, exc: AsyncTaskError) -> None:
         NO_STORE,
         *getattr(exc, "headers", ()),
     ]
-    if exc.retry_after is not None:
-        headers.append((b"retry-after", b"%d" % exc.retry_after))
+    retry = 1 if exc.retry_after is None and status in (429, 503) else exc.retry_after
+    if retry is not None:
+        headers.append((b"retry-after", b"%d" % retry))
     await send_json(scope, send, status, encode(problem), headers)
 
 
 class Guarded:
-    """An ASGI endpoint whose errors become problem documents. Subclasses answer in `answer`."""
+    """An ASGI endpoint whose errors become problem documents. Subclasses answer in `answer`.
+
+    A client that has gone is answered nothing; what it started goes on.
+    """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self.answer(scope, receive, send)
         except AsyncTaskError as exc:
             await send_problem(scope, send, exc)
+        except ClientDisconnect:
+            pass
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, or raise an AsyncTaskError before anything is sent."""
