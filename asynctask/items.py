@@ -68,14 +68,15 @@ def source(items: Items[T]) -> SyncSource[T] | AsyncSource[T]:
     try:
         return SyncSource(items)
     except TypeError as exc:
+        got = reprlib.repr(items)
         if inspect.iscoroutine(items):
             items.close()  # or Python warns that it was never awaited
-            fix = "it is a coroutine: await it first"
+            got, fix = f"the coroutine {items.__name__}(...)", "await it first"
         elif inspect.isasyncgenfunction(items) or inspect.isgeneratorfunction(items):
             fix = f"it is a generator function: call it, {items.__name__}()"
         else:
             fix = "pass a list, a generator or an async generator"
-        raise ConfigurationError(f"items must be iterable, got {reprlib.repr(items)}: {fix}") from exc
+        raise ConfigurationError(f"items must be iterable, got {got}: {fix}") from exc
 
 
 def checked_fn(fn: Callable[[T], Awaitable[R]]) -> Callable[[T], Awaitable[R]]:
