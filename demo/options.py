@@ -42,11 +42,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             CatalogueError: the file cannot be used.
         """
-        own = self.catalogue and catalogue.read(
-            Path(self.catalogue), title_column=self.title_column, encoding=self.encoding
-        )
+        if self.catalogue is None:
+            first = catalogue.generated(self.records, seed=1)
+        else:
+            path = Path(self.catalogue)
+            first = catalogue.read(path, title_column=self.title_column, encoding=self.encoding)
         return {
-            "acme": own or catalogue.generated(self.records, seed=1),
+            "acme": first,
             "globex": catalogue.generated(self.records, seed=2),
         }
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import hashlib
+import os
 import re
 import socket
 import subprocess
@@ -159,14 +160,15 @@ def main(arguments: list[str] | None = None) -> None:
             log_level="warning",
             access_log=False,
             timeout_keep_alive=75,
-            timeout_graceful_shutdown=1,
         )
     )
     if options.lifeline:
 
         def watch() -> None:
             sys.stdin.read()
-            server.should_exit = True
+            os._exit(
+                0
+            )  # it holds nothing that would have to be put in order, and nobody waits for its answers
 
         threading.Thread(target=watch, daemon=True).start()
     print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
