@@ -17,7 +17,7 @@ from asynctask.condition import Assessment, Condition
 from asynctask.context import log_fields
 from asynctask.errors import AsyncTaskError, ConfigurationError
 from asynctask.job import Job
-from asynctask.keys import Key
+from asynctask.keys import Key, check_part
 from asynctask.registry import Registry
 from asynctask.run import Run
 from asynctask.runners.base import Runner
@@ -119,9 +119,11 @@ class Jobs:
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> bool | None:
-        stack, self._stack = self._stack, None
-        assert stack is not None
-        return await stack.__aexit__(exc_type, exc, tb)
+        assert self._stack is not None
+        try:
+            return await self._stack.__aexit__(exc_type, exc, tb)
+        finally:
+            self._stack = None
 
     async def _drain(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
@@ -280,8 +282,12 @@ class Jobs:
         return await self.store.cancel(key) or idle(key.job, key.path)
 
     async def runs(self, *, tenant: str = "") -> list[Snapshot]:
-        """Return the snapshots of all keys of a tenant, RUNNING ones first, then the newest."""
-        return await self.store.list(tenant)
+        """Return the snapshots of all keys of a tenant, RUNNING ones first, then the newest.
+
+        Raises:
+            InvalidKeyError, StoreUnavailableError: see `trigger`.
+        """
+        return await self.store.list(check_part("the tenant", tenant))
 
     def assess(self, path: str) -> Assessment:
         """Say from what the job's runs measured whether it is warranted to be one (`condition`).

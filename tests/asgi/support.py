@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import anyio
 import httpx
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import BaseRoute, Mount
+from starlette.testclient import TestClient
 
 from asynctask import Jobs, Run
 from asynctask.asgi import routes
+
+T = TypeVar("T")
 
 FIELDS = {
     "job",
@@ -94,6 +97,12 @@ def by_header(request: Request) -> str | None:
 def over_asgi(app: Any) -> httpx.AsyncClient:
     """A client that calls the application in the test's own event loop."""
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://testserver")
+
+
+def inside(client: TestClient, call: Callable[..., T], *arguments: Any) -> T:
+    """Call a function in the application's event loop."""
+    assert client.portal is not None
+    return client.portal.call(call, *arguments)
 
 
 def settled(client: Any, path: str, **headers: str) -> dict[str, Any]:
