@@ -6,11 +6,12 @@ Each step of a watched coroutine, from one suspension to the next, is timed. A s
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Coroutine, Generator
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
-from asynctask.context import RunFields, logger
+from asynctask.context import RunFields, log
 
 THRESHOLD = 0.25
 """Longest step that passes without a warning, in seconds."""
@@ -59,12 +60,13 @@ class Watched(Generic[T]):
     def _warn(self, blocked: float) -> None:
         frame = getattr(self._coroutine, "cr_frame", None)
         place = f", in the step that ended at {frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
-        logger.warning(
+        log(
+            self._run,
+            logging.WARNING,
             "job %s blocked the event loop for %.2f s%s: every request waited meanwhile; "
             "await it, or move it to anyio.to_thread.run_sync (run %s)",
             self._run.job,
             blocked,
             place,
             self._run.run_id,
-            extra={"job": self._run.job, "run_id": self._run.run_id, "tenant": self._run.tenant},
         )

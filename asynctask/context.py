@@ -8,8 +8,9 @@ this module adds is the run itself, as the mapped diagnostic context of the spec
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -25,6 +26,21 @@ class RunFields(Protocol):
     def run_id(self) -> str: ...
     @property
     def tenant(self) -> str: ...
+
+
+def log(
+    run: RunFields, level: int, message: str, *args: object, exc_info: BaseException | None = None
+) -> None:
+    """Log with a run's fields; a handler that raises must not fail the run, whatever it raises."""
+    if not logger.isEnabledFor(level):
+        return
+    fields = {"job": run.job, "run_id": run.run_id, "tenant": run.tenant}
+    try:
+        logger.log(level, message, *args, exc_info=exc_info, extra=fields)
+    except BaseException:
+        if logging.raiseExceptions:  # as the standard handlers do with what fails in them
+            with suppress(Exception):
+                traceback.print_exc()
 
 
 current_run: ContextVar[RunFields | None] = ContextVar("asynctask_current_run", default=None)

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from asynctask.condition import History
-from asynctask.context import logger
 from asynctask.errors import ConfigurationError, NotCancelableError
 from asynctask.keys import Key, make_key, parameters
 from asynctask.payload import converter, no_payload
@@ -65,13 +64,12 @@ class Job:
         """Call the function for a run; the coroutine that it returns is not started yet."""
         return self.fn(run, run.payload) if self.takes_payload else self.fn(run)
 
-    def record(self, snapshot: Snapshot) -> None:
-        """Keep what a finished run measured; tell once, in the log, when the job is too quick to be one."""
+    def record(self, snapshot: Snapshot) -> str | None:
+        """Keep what a finished run measured; return, once, what to log of a job too quick to be one."""
         self.history.record_run(
             (snapshot.duration_ms or 0) / 1000, snapshot.processed, snapshot.error_code or "success"
         )
-        if (notice := self.history.quick_notice(self.path)) is not None:
-            logger.info(notice)
+        return self.history.quick_notice(self.path)
 
     def check_cancelable(self) -> None:
         """Raise `NotCancelableError` unless visitors may cancel this job."""

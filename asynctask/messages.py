@@ -17,16 +17,20 @@ _UNPRINTABLE = re.compile(
 )
 _SPACE = re.compile(r"\s+")
 _REDACTED = "***"
+# The end of a name is enough: "db_password", "accessToken" and "X-Amz-Signature" are secrets too.
 _SECRET_NAME = (
-    r"(?:[a-z0-9]+[-_])*"
-    r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[-_]?key|access[-_]?key|apikey|auth|signature|sig|credentials?)"
+    r"pass(?:word|wd|phrase|code)?|secret|token|(?:api|access|account|private|shared)[-_]?key"
+    r"|signature|credentials?|(?<![a-z])(?:pwd|auth|sig|jwt)"
 )
 _REDACTIONS = (
-    # scheme://user:password@host, also where the password holds an "@"
-    (re.compile(r"(?<=://)[^\s/?#'\"<>]+@"), f"{_REDACTED}@"),
+    # scheme://user:password@host, also where the password holds what should have been encoded: "@" or "/"
+    (re.compile(r"(?<=://)(?:[^\s/?#]+|[^\s/?#@:]*:(?!\d+(?:[/?#]|$))[^\s]+)@"), f"{_REDACTED}@"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{6,}"), rf"\1 {_REDACTED}"),
     (
-        re.compile(rf"(?i)\b({_SECRET_NAME})(['\"]?\s*[=:]\s*['\"]?)(?!\*\*\*)[^\s&;,'\"<>]+"),
+        re.compile(
+            rf"(?i)({_SECRET_NAME})(['\"]?\s*[=:]\s*)(?!['\"]?\*\*\*)"
+            r"(?:\"[^\"]*\"?|'[^']*'?|[^\s&;,'\"<>]+)"
+        ),
         rf"\1\2{_REDACTED}",
     ),
 )
@@ -54,13 +58,19 @@ def describe(exc: BaseException) -> str:
     An exception without a text, or whose text raises, gives its class name. A group names its leaves.
     Credentials in URLs and the like are redacted.
     """
-    if isinstance(exc, BaseExceptionGroup):
-        return clean(_describe_group(exc))
     try:
-        text = clean(str(exc))
+        text = clean(_describe_group(exc)) if isinstance(exc, BaseExceptionGroup) else text_of(exc)
     except BaseException:
         text = ""
     return text or type(exc).__name__
+
+
+def text_of(value: object) -> str:
+    """Return `str(value)`, cleaned; the empty text where that raises."""
+    try:
+        return clean(str(value))
+    except BaseException:
+        return ""
 
 
 def _describe_group(group: BaseExceptionGroup[BaseException]) -> str:

@@ -6,7 +6,6 @@ import logging
 import math
 import secrets
 import threading
-import traceback
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sized
 from time import monotonic
 from types import MappingProxyType
@@ -17,7 +16,7 @@ import anyio
 from asynctask.batch import Outcome, map_concurrently
 from asynctask.blocking import Watched
 from asynctask.condition import History
-from asynctask.context import logger
+from asynctask.context import log
 from asynctask.errors import AsyncTaskError
 from asynctask.keys import Key
 from asynctask.messages import describe
@@ -55,6 +54,7 @@ class Run(Progress):
         "_noted",
         "_reasons",
         "_scope",
+        "_shown",
         "_terminal",
         "claim_key",
         "expose_errors",
@@ -93,6 +93,7 @@ class Run(Progress):
         self._cancel_code: Code | None = None
         self._scope: anyio.CancelScope | None = None
         self._latest: Snapshot | None = None
+        self._shown = 0  # the highest percentage that a picture had
         self._terminal: Snapshot | None = None
         self._lock = threading.Lock()
 
@@ -260,20 +261,14 @@ class Run(Progress):
         )
 
     def log(self, level: int, message: str, *args: object, exc_info: BaseException | None = None) -> None:
-        """Log with the run's fields; a handler that raises must not fail the run."""
-        if not logger.isEnabledFor(level):
-            return
-        fields = {"job": self.job, "run_id": self.run_id, "tenant": self.tenant}
-        try:
-            logger.log(level, message, *args, exc_info=exc_info, extra=fields)
-        except Exception:
-            if logging.raiseExceptions:  # as the standard handlers do with what fails in them
-                traceback.print_exc()
+        """Log with the run's fields; never raises."""
+        log(self, level, message, *args, exc_info=exc_info)
 
     def _picture(self, version: int, status: Status, **ending: Any) -> Snapshot:
         processed, total, changed_at = min(self._processed, MAX_COUNT), self._total, self._changed_at
         failed = min(self._failed, processed)
-        floor = (self._latest and self._latest.percent) or 0
+        shown = percent(status, processed, total, self._shown)
+        self._shown = shown or self._shown
         running = status is Status.RUNNING
         started_text = self._started_text
         # Formatting a time costs more than all the rest of a snapshot.
@@ -286,7 +281,7 @@ class Run(Progress):
             version=version,
             processed=processed,
             total=total,
-            percent=percent(status, processed, total, floor),
+            percent=shown,
             succeeded=processed - failed,
             failed=failed,
             message=self._message,

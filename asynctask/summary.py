@@ -58,6 +58,11 @@ def summarise(value: object, *, limit: int = MAX_BYTES) -> Any:
     return {"truncated": True, "type": type(value).__name__, "preview": _preview(value)}
 
 
+def is_preview(summary: object) -> bool:
+    """Tell whether `summarise` kept only a preview."""
+    return isinstance(summary, dict) and summary.keys() == {"truncated", "type", "preview"}
+
+
 def _preview(value: object) -> str:
     """Show the beginning of a value that is too large, bounded in work whatever its size."""
     if isinstance(value, str):
@@ -91,7 +96,7 @@ class _Safe:
             return self._convert(value, depth)
         except _TooLarge:
             raise
-        except Exception:  # a property, an iterator or __str__ of the user's that fails
+        except BaseException:  # a property, an iterator or __str__ of the user's that fails
             return f"<{type(value).__name__}>"
 
     def _convert(self, value: Any, depth: int) -> Any:

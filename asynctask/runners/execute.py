@@ -4,8 +4,9 @@ Rules (issue: one unguarded exception would end the task group, and with it ever
 
 - Nothing that a job raises leaves `execute`, `SystemExit` and `KeyboardInterrupt` included. The one
   exception is a cancellation of the surrounding task group, which is passed on after the run is settled.
-- Every run ends with exactly one call of `Run.finish` and of the store's `settle`, and then sets
-  `run.finished`, also if settling or logging fails.
+- Every run is finished, then settled once, and then sets `run.finished`, also if settling or logging fails.
+- A run that was told to stop is FAILED with that code, also if its body turned the cancellation into another
+  exception or returned all the same: what it left undone nobody knows. Its own `JobError` stands.
 - A cancellation from outside the body is told from a stray one by whether its scope was cancelled.
 """
 
@@ -23,11 +24,18 @@ from asynctask.blocking import Watched
 from asynctask.context import current_run
 from asynctask.errors import JobError
 from asynctask.job import Job
+from asynctask.messages import text_of
 from asynctask.run import Run
-from asynctask.snapshot import MESSAGES, Code, Snapshot, Status
-from asynctask.summary import summarise
+from asynctask.runners.repair import absorb_cancellations, leave_open_scopes
+from asynctask.snapshot import MESSAGES, Code, Status
+from asynctask.summary import is_preview, summarise
 
 Settle = Callable[[Run], Awaitable[bool]]
+
+_LEFT_OPEN = (
+    "job %s left a cancel scope or a task group open; if it leaves an async generator before its end, have "
+    "contextlib.aclosing close it (run %s)"
+)
 
 
 async def execute(run: Run, job: Job, settle: Settle) -> None:
@@ -42,40 +50,51 @@ async def execute(run: Run, job: Job, settle: Settle) -> None:
     run.log(logging.INFO, "job %s started (tenant %r, run %s)", run.key, run.tenant, run.run_id)
     passed_on: BaseException | None = None
     try:
-        snapshot = await _body(run, job)
-    except BaseException as exc:
-        if not _cancelled_from_outside():
-            snapshot = _fail_with(run, job, exc)
-        else:
-            snapshot = _stop(run, job, exc, run.cancel_code or Code.INTERRUPTED)
-            passed_on = exc if isinstance(exc, anyio.get_cancelled_exc_class()) else None
+        passed_on = await _body(run, job)
+    except BaseException as exc:  # an exception of the body's whose own code fails when it is looked at
+        run.log(logging.ERROR, "job %s failed unspeakably (run %s)", run.key, run.run_id, exc_info=exc)
+        run.finish(Status.FAILED, error_message=type(exc).__name__, error_code=Code.ERROR)
     try:
         await _settle(run, settle)
     finally:
         run.finished.set()
-    _record(run, job, snapshot)
+    _record(run, job)
     if passed_on is not None:
         raise passed_on
 
 
-async def _body(run: Run, job: Job) -> Snapshot:
+async def _body(run: Run, job: Job) -> BaseException | None:
+    """Run the body and finish the run; return the cancellation that came from outside, if one did."""
     deadline = math.inf if job.timeout is None else anyio.current_time() + job.timeout
-    with anyio.CancelScope(deadline=deadline) as scope:
-        run.bind(scope)
-        try:
-            call = job.call(run)
-            result = await (Watched(call, run) if hasattr(call, "cr_frame") else call)  # type: ignore[arg-type]
-            return run.finish(Status.SUCCESS, result=_summary(run, result))
-        except JobError as exc:
-            return _fail_with(run, job, exc)
-        except anyio.get_cancelled_exc_class():
-            raise  # to the scope, which takes it if it was cancelled itself
-        except BaseException as exc:
-            # A body that turned its cancellation into another exception was cancelled all the same.
-            if scope.cancel_called:
-                return _stop(run, job, exc, run.cancel_code or Code.TIMEOUT)
-            raise
-    return _fail(run, job, run.cancel_code or Code.TIMEOUT)
+    scope = anyio.CancelScope(deadline=deadline)
+    raised: BaseException | None = None
+    try:
+        with scope:
+            run.bind(scope)
+            try:
+                call = job.call(run)
+                result = await (Watched(call, run) if hasattr(call, "cr_frame") else call)  # type: ignore[arg-type]
+                if run.cancel_code or (deadline < math.inf and anyio.current_time() >= deadline):
+                    _fail(run, job, run.cancel_code or Code.TIMEOUT)
+                else:
+                    run.finish(Status.SUCCESS, result=_summary(run, result))
+            except BaseException as exc:
+                raised = exc
+                raise  # to the scope, which takes its own cancellation
+    except BaseException as exc:
+        if exc is not raised and isinstance(exc, RuntimeError):
+            leave_open_scopes(scope)
+            run.log(logging.WARNING, _LEFT_OPEN, run.key, run.run_id, exc_info=exc)
+    outside = _cancelled_from_outside()
+    if raised is not None:
+        if isinstance(raised, JobError) or not (scope.cancel_called or outside):
+            _fail_with(run, raised)
+        else:
+            told = run.cancel_code or (Code.TIMEOUT if scope.cancel_called else Code.INTERRUPTED)
+            _stop(run, job, raised, told)
+    if not outside:
+        await absorb_cancellations()
+    return raised if outside and isinstance(raised, anyio.get_cancelled_exc_class()) else None
 
 
 def _cancelled_from_outside() -> bool:
@@ -83,7 +102,7 @@ def _cancelled_from_outside() -> bool:
     return anyio.current_effective_deadline() == -math.inf
 
 
-def _stop(run: Run, job: Job, exc: BaseException, code: Code) -> Snapshot:
+def _stop(run: Run, job: Job, exc: BaseException, code: Code) -> None:
     """Finish a run that was told to stop; an exception that its body raised instead still reaches the log."""
     cancelled = anyio.get_cancelled_exc_class()
     rest = exc.split(cancelled)[1] if isinstance(exc, BaseExceptionGroup) else exc
@@ -91,14 +110,14 @@ def _stop(run: Run, job: Job, exc: BaseException, code: Code) -> Snapshot:
         run.log(
             logging.ERROR, "job %s failed while it was stopped (run %s)", run.key, run.run_id, exc_info=rest
         )
-    return _fail(run, job, code)
+    _fail(run, job, code)
 
 
 def _summary(run: Run, result: Any) -> Any:
     if run.reasons and (result is None or (isinstance(result, dict) and "failures" not in result)):
         result = {**(result or {}), "failures": list(run.reasons)}
     summary = summarise(result)
-    if isinstance(summary, dict) and summary.get("truncated") is True and summary is not result:
+    if is_preview(summary):
         run.log(
             logging.WARNING,
             "job %s returned more than a summary can hold, so only a preview is kept: return counts, and put "
@@ -108,15 +127,15 @@ def _summary(run: Run, result: Any) -> Any:
     return summary
 
 
-def _fail(run: Run, job: Job, code: Code) -> Snapshot:
+def _fail(run: Run, job: Job, code: Code) -> None:
     if code is Code.TIMEOUT:
         message = f"The run took longer than its limit of {job.timeout:g} s."
     else:
         message = MESSAGES[code]
-    return run.finish(Status.FAILED, error_message=message, error_code=code)
+    run.finish(Status.FAILED, error_message=message, error_code=code)
 
 
-def _fail_with(run: Run, job: Job, exc: BaseException) -> Snapshot:
+def _fail_with(run: Run, exc: BaseException) -> None:
     """Finish as FAILED: the traceback goes to the log, the text, where allowed, to the visitor."""
     shown = _only_job_error(exc)
     error_id = None if shown else secrets.token_hex(6)
@@ -131,9 +150,11 @@ def _fail_with(run: Run, job: Job, exc: BaseException) -> Snapshot:
     )
     run.note_error(exc)
     if shown is not None:
-        return run.finish(Status.FAILED, error_message=run.explain(shown), error_code=shown.error_code)
+        code = text_of(shown.error_code) or Code.ERROR
+        run.finish(Status.FAILED, error_message=run.explain(shown), error_code=code)
+        return
     message = run.explain(exc) if run.expose_errors else f"The job failed; its error id is {error_id}."
-    return run.finish(Status.FAILED, error_message=message, error_code=Code.ERROR, error_id=error_id)
+    run.finish(Status.FAILED, error_message=message, error_code=Code.ERROR, error_id=error_id)
 
 
 def _only_job_error(exc: BaseException) -> JobError | None:
@@ -158,7 +179,8 @@ async def _settle(run: Run, settle: Settle) -> None:
         )
 
 
-def _record(run: Run, job: Job, snapshot: Snapshot) -> None:
+def _record(run: Run, job: Job) -> None:
+    snapshot = run.snapshot()
     run.log(
         logging.INFO,
         "job %s ended: %s%s in %.3f s, %d of %s processed, %d failed (tenant %r, run %s)",
@@ -172,4 +194,5 @@ def _record(run: Run, job: Job, snapshot: Snapshot) -> None:
         run.tenant,
         run.run_id,
     )
-    job.record(snapshot)
+    if (notice := job.record(snapshot)) is not None:
+        run.log(logging.INFO, notice)

@@ -36,6 +36,7 @@ class TaskGroupRunner:
                 "this runner is already started: enter the lifespan of its Jobs only once"
             )
         self._closing = False
+        self._idle = None
         group = anyio.create_task_group()
         await group.__aenter__()
         self._group = group

@@ -159,11 +159,14 @@ class MemoryStore:
     async def list(self, tenant: str) -> list[Snapshot]:
         """Return the snapshots of a tenant's keys."""
         self._finished.expire()
-        found = {key: run.snapshot() for key, run in self._running.items() if key.tenant == tenant}
-        # Over a copy: a suspended iterator would freeze the cache's clock.
+        found: dict[Hashable, Snapshot] = {
+            key: run.snapshot() for key, run in self._running.items() if key.tenant == tenant
+        }
+        # Over a copy, since a suspended iterator would freeze the cache's clock; which goes on meanwhile.
         for key in list(self._finished):
-            if isinstance(key, Key) and key.tenant == tenant and key not in found:
-                found[key] = self._finished[key]
+            mine = isinstance(key, Key) and key.tenant == tenant and key not in found
+            if mine and (snapshot := self._finished.get(key)) is not None:
+                found[key] = snapshot
         return newest_first([*found.values()])
 
     def _read(self, key: Key) -> Snapshot | None:
