@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import anyio
+
 from asynctask.errors import CapacityError, ConfigurationError, TenantLimitError
+from asynctask.keys import Key
 
 RETRY_AFTER = 5
 """What a refused client is told to wait, in seconds."""
 
 
 class Admission:
-    """Counts runs under way; a claim takes a place before and gives it back after.
+    """Counts runs under way; a claim takes a place before, which is given back when its run ends.
 
     Args:
         limit: most runs in this process.
@@ -21,6 +24,8 @@ class Admission:
         self._tenant_limit = None if tenant_limit is None else _check("max_running_per_tenant", tenant_limit)
         self._total = 0
         self._by_tenant: dict[str, int] = {}
+        self._claims: dict[Key, int] = {}
+        self._answers: dict[Key, anyio.Event] = {}
 
     def take(self, tenant: str) -> None:
         """Take a place.
@@ -51,6 +56,25 @@ class Admission:
             self._by_tenant[tenant] = left
         else:
             del self._by_tenant[tenant]
+
+    def begin_claim(self, key: Key) -> None:
+        """Note that the store is asked for a key."""
+        self._claims[key] = self._claims.get(key, 0) + 1
+
+    def end_claim(self, key: Key) -> None:
+        """Note that it has answered."""
+        left = self._claims[key] - 1
+        if left:
+            self._claims[key] = left
+        else:
+            del self._claims[key]
+        if (answer := self._answers.pop(key, None)) is not None:
+            answer.set()
+
+    async def answered(self, key: Key) -> None:
+        """Wait until the store has answered a claim of the key that is under way, if one is."""
+        if key in self._claims:
+            await self._answers.setdefault(key, anyio.Event()).wait()
 
 
 def _check(name: str, value: object) -> int:

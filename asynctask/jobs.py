@@ -161,16 +161,13 @@ class Jobs:
         if (current := self.store.peek(key)) is not None:
             return current.joined()
         run = Run(
-            key,
-            payload=argument,
-            params=params,
-            history=job.history,
-            expose_errors=self._expose_errors,
+            key, payload=argument, params=params, history=job.history, expose_errors=self._expose_errors
         )
         try:
             self._admission.take(key.tenant)
         except AsyncTaskError:
-            # Full, but joining takes no place.
+            # Full, but joining takes no place; it may be the claim under way that took the last one.
+            await self._admission.answered(key)
             current = await self.store.read(key)
             if current is None or current.status is not Status.RUNNING:
                 raise
@@ -181,6 +178,7 @@ class Jobs:
 
     async def _claim_and_start(self, run: Run) -> tuple[Snapshot, bool]:
         taken = True
+        self._admission.begin_claim(run.claim_key)
         try:
             snapshot, ours = await self.store.claim(run)
             if ours:
@@ -196,6 +194,7 @@ class Jobs:
                     raise
             return snapshot, ours
         finally:
+            self._admission.end_claim(run.claim_key)
             if taken:
                 self._admission.give_back(run.tenant)
 
@@ -282,11 +281,7 @@ class Jobs:
         return await self.store.cancel(key) or idle(key.job, key.path)
 
     async def runs(self, *, tenant: str = "") -> list[Snapshot]:
-        """Return the snapshots of all keys of a tenant, RUNNING ones first, then the newest.
-
-        Raises:
-            InvalidKeyError, StoreUnavailableError: see `trigger`.
-        """
+        """Return a tenant's snapshots, RUNNING ones first, then the newest; raises like `status`."""
         return await self.store.list(check_part("the tenant", tenant))
 
     def assess(self, path: str) -> Assessment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import get_ident
 from types import TracebackType
 from typing import Self
 
@@ -29,6 +30,7 @@ class TaskGroupRunner:
         self._runs: dict[str, Run] = {}
         self._idle: anyio.Event | None = None
         self._closing = False
+        self._thread = 0
 
     async def __aenter__(self) -> Self:
         if self._group is not None:
@@ -37,6 +39,7 @@ class TaskGroupRunner:
             )
         self._closing = False
         self._idle = None
+        self._thread = get_ident()
         group = anyio.create_task_group()
         await group.__aenter__()
         self._group = group
@@ -65,6 +68,11 @@ class TaskGroupRunner:
                 "jobs cannot run: their lifespan was not entered. Pass lifespan=jobs.lifespan to the "
                 "outermost application (that of a mounted one is not run); tests use `with TestClient(app)`",
                 retry_after=RETRY_AFTER,
+            )
+        if get_ident() != self._thread:
+            raise NotStartedError(
+                "jobs cannot be started from another thread's event loop; in a function that runs in a thread, "
+                "call anyio.from_thread.run(jobs.trigger, path)"
             )
 
     def start(self, run: Run, execute: Execute) -> None:
