@@ -31,7 +31,7 @@ def place(url: str, *, cluster: bool) -> str:
         return parts.path
     if parts.scheme not in ("redis", "rediss") or not parts.hostname:
         raise ConfigurationError(
-            f"the URL of Redis has another scheme, or no host: write it like {_EXAMPLE}; rediss:// is for TLS, "
+            f"the URL of Redis has another scheme, or no host: write it like {_EXAMPLE}; rediss:// is TLS, "
             "and unix:// for the path of a socket, though not of a cluster"
         )
     number = parts.path.strip("/")
