@@ -24,7 +24,7 @@ _SECRET_NAME = (
 )
 _REDACTIONS = (
     # scheme://user:password@host, also where the password holds what should have been encoded: "@" or "/"
-    (re.compile(r"(?<=://)(?:[^\s/?#]+|[^\s/?#@:]*:(?!\d+(?:[/?#]|$))[^\s]+)@"), f"{_REDACTED}@"),
+    (re.compile(r"(?<=://)(?:[^\s/?#]+|[^\s/?#@:]*:(?!\d+(?:[/?#]|$))\S{1,256})@"), f"{_REDACTED}@"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{6,}"), rf"\1 {_REDACTED}"),
     (
         re.compile(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -21,18 +22,14 @@ def converter(job: str, fn: Callable[..., Any]) -> Converter:
     """Return a function that turns a payload into the argument for `fn`'s second parameter.
 
     The annotation may be anything msgspec validates (dict, list, dataclass, TypedDict, `msgspec.Struct`,
-    `Annotated` constraints, unions, …) or a pydantic model; without an annotation any JSON value passes.
+    `Annotated` constraints, unions, …), or hold pydantic models; without an annotation any JSON value passes.
 
     Raises:
         ConfigurationError: the annotation cannot be resolved, or is of no type that can be validated.
     """
     parameter = list(inspect.signature(fn).parameters.values())[1]
     expected = _resolve(job, fn, parameter)
-    fit = (
-        _pydantic(expected)
-        if hasattr(expected, "model_validate")
-        else _msgspec(job, parameter.name, expected)
-    )
+    fit = _fitter(job, parameter.name, expected)
 
     def convert(payload: Any) -> Any:
         if payload is None and parameter.default is not MISSING:
@@ -66,7 +63,9 @@ def _resolve(job: str, fn: Callable[..., Any], parameter: inspect.Parameter) -> 
         return Any
     # Only this annotation is resolved: that of `run` may be importable for type checkers alone.
     holder = types.SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
-    namespace = getattr(inspect.unwrap(fn), "__globals__", {})
+    plain = fn.func if isinstance(fn, functools.partial) else fn
+    plain = plain if inspect.isroutine(plain) else getattr(plain, "__call__", plain)  # noqa: B004
+    namespace = getattr(inspect.unwrap(plain), "__globals__", {})
     try:
         return typing.get_type_hints(holder, namespace, include_extras=True)[parameter.name]
     except Exception as exc:
@@ -76,15 +75,17 @@ def _resolve(job: str, fn: Callable[..., Any], parameter: inspect.Parameter) -> 
         ) from exc
 
 
-def _msgspec(job: str, name: str, expected: Any) -> Converter:
+def _fitter(job: str, name: str, expected: Any) -> Converter:
     try:
         msgspec.json.Decoder(expected)
-        known = msgspec.inspect.type_info(expected)
+        others = list(_others(msgspec.inspect.type_info(expected), set()))
     except Exception as exc:
         raise ConfigurationError(f"job {job!r}: {name!r} cannot be validated as {expected!r}: {exc}") from exc
-    if isinstance(known, msgspec.inspect.CustomType):
+    for other in others:
+        if hasattr(other, "model_validate"):
+            return _pydantic(job, name, expected)
         raise ConfigurationError(
-            f"job {job!r}: {name!r} is annotated {expected!r}, which JSON cannot be validated to; "
+            f"job {job!r}: {name!r} is annotated {expected!r}, and JSON cannot be validated to {other!r}; "
             "use a dict, dataclass, TypedDict, msgspec.Struct or pydantic model"
         )
 
@@ -92,27 +93,38 @@ def _msgspec(job: str, name: str, expected: Any) -> Converter:
         if isinstance(expected, type) and type(payload) is expected and expected not in (dict, list):
             return payload
         try:
-            return msgspec.convert(payload, expected)
+            return msgspec.convert(payload, expected, str_keys=True)  # in JSON every key is text
         except (msgspec.ValidationError, RecursionError, OverflowError) as exc:
             raise InvalidPayloadError(f"the payload does not fit {name!r} of job {job!r}: {exc}") from None
 
     return fit
 
 
-def _pydantic(model: Any) -> Converter:
+def _others(known: Any, seen: set[int]) -> Iterator[type]:
+    """The classes within a type that are none of msgspec's to validate."""
+    if isinstance(known, msgspec.inspect.CustomType):
+        yield known.cls
+    elif isinstance(known, tuple | msgspec.inspect.Type | msgspec.inspect.Field) and id(known) not in seen:
+        seen.add(id(known))  # a type may hold itself
+        for part in known if isinstance(known, tuple) else msgspec.structs.astuple(known):
+            yield from _others(part, seen)
+
+
+def _pydantic(job: str, name: str, expected: Any) -> Converter:
+    from pydantic import TypeAdapter, ValidationError  # the application has it: it is in the annotation
+
+    adapter = TypeAdapter(expected)
+
     def fit(payload: Any) -> Any:
         try:
-            return model.model_validate(payload)
-        except ValueError as exc:  # pydantic's ValidationError is one; pydantic itself is not imported
-            errors = getattr(exc, "errors", None)
-            if not callable(errors):
-                raise InvalidPayloadError(str(exc)) from None
+            return adapter.validate_python(payload)
+        except ValidationError as exc:
             places = (
                 f"{error['msg']} - at `{'.'.join(['$', *map(str, error['loc'])])}`"
-                for error in errors(include_url=False, include_input=False)[:5]
+                for error in exc.errors(include_url=False, include_input=False)[:5]
             )
             raise InvalidPayloadError(
-                f"the payload does not fit {model.__name__}: {'; '.join(places)}"
+                f"the payload does not fit {name!r} of job {job!r}: {'; '.join(places)}"
             ) from None
 
     return fit

@@ -142,6 +142,8 @@ class _Safe:
             return self.convert(dump(value), depth + 1)
         if callable(getattr(type(value), "__index__", None)):  # numpy's integers and the like
             return self._integer(operator.index(value))
+        if callable(getattr(type(value), "__float__", None)):  # its floats, and fractions
+            return self.convert(float(value), depth)
         return self._scalar(f"<{type(value).__name__}>", 4)
 
     def _ordered(self, value: AbstractSet[Any]) -> Iterable[Any]:

@@ -71,7 +71,7 @@ class TaskGroupRunner:
             )
         if get_ident() != self._thread:
             raise NotStartedError(
-                "jobs cannot be started from another thread's event loop; in a function that runs in a thread, "
+                "jobs cannot be started from the event loop of another thread; in a function of that thread, "
                 "call anyio.from_thread.run(jobs.trigger, path)"
             )
 
