@@ -57,6 +57,11 @@ class TaskGroupRunner:
         finally:
             self._group = None
 
+    @property
+    def runs(self) -> list[Run]:
+        """The runs under way."""
+        return list(self._runs.values())
+
     def check(self) -> None:
         """Raise unless runs can be accepted now."""
         if self._closing:
