@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -32,6 +33,16 @@ STRICT = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src '
 BUILD = Path(__file__).parent / "build"
 
 
+class Fault(msgspec.Struct):
+    """The next request with this method is answered as a gateway would."""
+
+    method: str
+    status: int
+    headers: dict[str, str] = {}
+    reached: bool = False
+    """Whether the request had reached the job before the gateway gave up."""
+
+
 @dataclass
 class Desk:
     """What the test says about one tenant, and what was seen of it."""
@@ -43,8 +54,9 @@ class Desk:
     log: list[dict[str, Any]] = field(default_factory=list)
     under_way: int = 0
     changed: anyio.Event = field(default_factory=anyio.Event)
-    held: anyio.Event | None = None  # answers wait for it
-    faults: list[tuple[str, int, dict[str, str]]] = field(default_factory=list)  # method, status, headers
+    held: anyio.Event | None = None  # answers to requests with the method `hold` wait for it
+    hold: str = ""
+    faults: list[Fault] = field(default_factory=list)
 
     def tell(self) -> None:
         self.changed.set()
@@ -67,7 +79,7 @@ async def work(run: Run) -> dict[str, Any]:
         desk.started = anyio.Event()
     if desk.failure is not None:
         raise JobError(desk.failure)
-    return {"processed": run.processed}
+    return {"done": True}
 
 
 @jobs.job("other")
@@ -113,15 +125,16 @@ class Recorder:
             held.append(message)
 
         try:
-            fault = next((one for one in desk.faults if one[0] == method), None)
-            if fault is None:
+            fault = next((one for one in desk.faults if one.method == method), None)
+            if fault is None or fault.reached:
                 await self.app(scope, receive, keep)
-            else:
+            if fault is not None:
                 desk.faults.remove(fault)
-                page = Response("<h1>Gateway</h1>", fault[1], fault[2], media_type="text/html")
-                await page(scope, receive, keep)
+                held.clear()
+                answer = Response("<h1>Gateway</h1>", fault.status, fault.headers, media_type="text/html")
+                await answer(scope, receive, keep)
             desk.tell()
-            if desk.held is not None:
+            if desk.held is not None and desk.hold == method:
                 await desk.held.wait()
             for message in held:
                 await send(message)
@@ -135,6 +148,9 @@ async def control(request: Request) -> Response:
     """Does what the body says, in this order, and answers when it has come to pass."""
     desk, say = desks[request.path_params["tenant"]], await request.json()
     with anyio.fail_after(10):
+        if "trigger" in say:
+            await jobs.trigger(say["trigger"], tenant=request.path_params["tenant"])
+            await desk.started.wait()
         if say.keys() & {"total", "advance", "failed", "message", "finish", "fail"}:
             await desk.started.wait()
             assert desk.run is not None
@@ -149,12 +165,10 @@ async def control(request: Request) -> Response:
             desk.failure = say.get("fail")
             desk.ended.set()
             await jobs.wait(desk.run.job, tenant=request.path_params["tenant"])
-        if "trigger" in say:
-            await jobs.trigger(say["trigger"], tenant=request.path_params["tenant"])
         if "faults" in say:
-            desk.faults = [tuple(one) for one in say["faults"]]
-        if say.get("hold"):
-            desk.held = anyio.Event()
+            desk.faults = msgspec.convert(say["faults"], list[Fault])
+        if "hold" in say:
+            desk.held, desk.hold = anyio.Event(), say["hold"]
         if say.get("release") and desk.held is not None:
             desk.held.set()
             desk.held = None
