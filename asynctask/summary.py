@@ -104,7 +104,7 @@ class _Safe:
             case None | bool():
                 return self._scalar(value, 4)
             case enum.Enum():
-                return self.convert(value.value, depth + 1) if depth < MAX_DEPTH else ELLIPSIS
+                return self.convert(value.value, depth + 1) if depth <= MAX_DEPTH else ELLIPSIS
             case str():
                 return (
                     self._scalar(_text(value), len(value))
