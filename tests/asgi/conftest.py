@@ -7,13 +7,19 @@ from collections.abc import Iterator
 import pytest
 from starlette.testclient import TestClient
 
-from tests.asgi.support import Workshop, application
+from tests.asgi.support import Echo, Workshop, application
 
 
 @pytest.fixture
 def shop() -> Workshop:
     """Jobs to trigger."""
     return Workshop()
+
+
+@pytest.fixture
+def echo() -> Echo:
+    """A job that takes any payload, and one that takes none."""
+    return Echo()
 
 
 @pytest.fixture

@@ -44,14 +44,14 @@ FIELDS = {
 
 
 class Workshop:
-    """A few jobs; `held` goes on until `release` is called for it.
+    """A few jobs; those that hold go on until `release` is called, or the application ends.
 
     Args:
-        options: for `Jobs`.
+        options: for `Jobs`; without a grace unless one is given.
     """
 
     def __init__(self, **options: Any) -> None:
-        self.jobs = Jobs(**options)
+        self.jobs = Jobs(**{"shutdown_grace": 0, **options})
         self.runs: list[Run] = []
         self._gates: dict[str, anyio.Event] = {}
 
@@ -74,8 +74,26 @@ class Workshop:
         self.jobs.job("files/{name}")(held)
 
     def release(self, run: Run | None = None) -> None:
-        """Let a held run come to its end; by default the latest."""
+        """Let a run come to its end; by default the latest."""
         self._gates[(run or self.runs[-1]).run_id].set()
+
+
+class Echo:
+    """An application whose job keeps the payload it was given."""
+
+    def __init__(self, **options: Any) -> None:
+        self.jobs = Jobs()
+        self.given: list[Any] = []
+
+        @self.jobs.job("echo")
+        async def echo(run: Run, payload: Any) -> None:
+            self.given.append(payload)
+
+        @self.jobs.job("bare")
+        async def bare(run: Run) -> None:
+            self.given.append("bare")
+
+        self.app = application(self.jobs, **options)
 
 
 def application(jobs: Jobs, *, own: Sequence[BaseRoute] = (), **options: Any) -> Starlette:

@@ -15,7 +15,7 @@ from asynctask import AsyncTaskError, Jobs, MemoryStore, Run, StoreUnavailableEr
 from asynctask.asgi.wire import Guarded, Refusal, Rendered, retry_after
 from asynctask.keys import Key
 from asynctask.snapshot import Snapshot, Status, idle
-from tests.asgi.support import Workshop, application, assert_problem, by_header, inside, over_asgi
+from tests.asgi.support import Workshop, application, assert_problem, by_header, over_asgi
 
 
 def answered(exc: BaseException, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
@@ -160,7 +160,6 @@ def test_no_room_is_a_503() -> None:
         assert int(answer.headers["retry-after"]) >= 1
         joined = client.post("/api/duplicates/check")
         assert (joined.status_code, joined.json()["runId"]) == (202, first.json()["runId"])
-        inside(client, shop.release)
 
 
 def test_a_tenant_over_its_limit_is_a_429() -> None:
@@ -172,8 +171,6 @@ def test_a_tenant_over_its_limit_is_a_429() -> None:
         assert_problem(answer, 429, "tenant_limit")
         assert int(answer.headers["retry-after"]) >= 1
         assert client.post("/api/files/a", headers={"X-Tenant": "globex"}).status_code == 202
-        for run in shop.runs:
-            inside(client, shop.release, run)
 
 
 class Unreachable(MemoryStore):
@@ -237,7 +234,6 @@ def test_a_store_lost_in_a_wait_is_a_503(method: str) -> None:
         path = "/api/duplicates/check" + ("/status" if method == "GET" else "")
         answer = client.request(method, path, headers={"Prefer": "wait=5", "If-None-Match": etag})
         assert_problem(answer, 503, "store_unavailable")
-        inside(client, shop.release)
 
 
 @pytest.mark.anyio
