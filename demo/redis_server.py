@@ -73,11 +73,13 @@ class RedisServer:
         self._command += options
 
     def start(self) -> None:
-        """Start it, and return when it answers.
+        """Start it unless it runs, and return when it answers.
 
         Raises:
             RuntimeError: it does not; the text ends with its log.
         """
+        if self.process is not None:
+            return
         self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + READY_WITHIN
         while not self._answers():

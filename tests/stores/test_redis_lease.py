@@ -12,7 +12,7 @@ import pytest
 from asynctask.run import Run
 from asynctask.snapshot import Code, Status
 from asynctask.stores.redis.hold import MARGIN, clock
-from tests.stores.support import INDEX, KEY, LEASE, LIMIT, RECORD, die, eventually, held, plain, short
+from tests.stores.support import INDEX, KEY, LEASE, LIMIT, RECORD, die, eventually, held, plain, short, steady
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -206,7 +206,7 @@ async def test_record_is_not_revived_after_its_lease(server: RedisServer, client
 
 async def test_overtaken_progress_is_not_shown(server: RedisServer, client: Any) -> None:
     """A renewal that arrives after a later one, from a connection thought dead, takes no version back."""
-    async with short(server.url) as store:
+    async with steady(server.url) as store:
         async with held(store) as run:
             hold = store._keeper.find(run.run_id)
             assert hold is not None
@@ -239,7 +239,7 @@ async def test_progress_deadline(server: RedisServer, client: Any, moves: bool) 
 
 async def test_progress_travels_at_most_four_times_a_second(server: RedisServer, client: Any) -> None:
     """A thousand steps of progress cost a few messages, and the last one arrives."""
-    async with short(server.url, lease=30.0) as store:
+    async with steady(server.url) as store:
         async with held(store) as run:
             await eventually(lambda: client.hget(RECORD, "ver") == "1")
             versions = set()
@@ -268,7 +268,7 @@ async def test_keys_leave_nothing_behind(server: RedisServer, client: Any) -> No
 
 async def test_cancellation_is_heard_long_before_the_next_renewal(server: RedisServer, client: Any) -> None:
     """A holder hears of a cancellation from elsewhere within a second, though its lease is renewed rarely."""
-    async with short(server.url, lease=60.0) as one, short(server.url, lease=60.0) as two:
+    async with steady(server.url) as one, steady(server.url) as two:
         async with held(one) as run:
             began = clock()
             await two.cancel(KEY)
