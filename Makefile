@@ -36,7 +36,7 @@ lint: .venv/.ready-lint
 	$(RUN) -m ruff format --check
 	$(RUN) -m mypy
 	.venv/bin/lint-imports
-	$(RUN) -m pyright --verifytypes asynctask --ignoreexternal --pythonpath "$(CURDIR)/$(RUN)"
+	PATH="$(CURDIR)/.venv/bin:$$PATH" $(RUN) -m pyright --verifytypes asynctask --ignoreexternal
 
 bench: .venv/.ready-bench
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(RUN) $$file $(ARGS) || exit 1; done
