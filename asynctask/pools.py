@@ -40,7 +40,7 @@ class Pool(Generic[P]):
         load: how many requests it has.
         origin: where its latest request went; it probably has an open connection to there.
         retired: whether it gets no further requests.
-        used_at: when its latest request ended, by `time.monotonic`.
+        used_at: when its latest request ended, by the clock.
     """
 
     __slots__ = ("load", "origin", "retired", "size", "transport", "used_at")
@@ -74,16 +74,25 @@ class Pools(Generic[P]):
         size: connections a pool.
         max_idle: how many pools may be kept without a request.
         expiry: seconds after which a pool without a request is closed; None means never.
+        clock: where seconds come from.
     """
 
     def __init__(
-        self, make: Callable[[int], P], *, total: int, size: int, max_idle: int, expiry: float | None
+        self,
+        make: Callable[[int], P],
+        *,
+        total: int,
+        size: int,
+        max_idle: int,
+        expiry: float | None,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._make = make
         self._total = total
         self._size = size
         self._max_idle = max_idle
         self._expiry = expiry
+        self._clock = clock
         self._pools: set[Pool[P]] = set()
         self._held = 0
         # Pools with room, the one used last at the end: the fewer connections take turns, the fewer go stale.
@@ -115,7 +124,7 @@ class Pools(Generic[P]):
             whole: whether the request ran to its end and left its connection as it should.
         """
         pool.load -= 1
-        pool.used_at = monotonic()
+        pool.used_at = self._clock()
         if not whole:
             self._retire(pool)
         if pool.retired:
@@ -193,7 +202,7 @@ class Pools(Generic[P]):
         """Close pools that are one too many to be kept idle, or that were not used for too long."""
         while self._free:
             oldest = next(iter(self._free))
-            expired = self._expiry is not None and monotonic() - oldest.used_at > self._expiry
+            expired = self._expiry is not None and self._clock() - oldest.used_at > self._expiry
             if oldest.load or not (expired or len(self._free) > self._max_idle):
                 return
             self._retire(oldest)
