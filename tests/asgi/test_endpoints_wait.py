@@ -130,7 +130,7 @@ async def test_a_long_poll_ends_with_a_change(shop: Workshop) -> None:
 
 
 async def test_a_long_poll_ends_with_the_run(shop: Workshop) -> None:
-    """The end is news at once, not only when the next look at the progress is due."""
+    """The end of the run is news like any progress."""
     async with shop.jobs, anyio.create_task_group() as group:
         etag = (await shop.jobs.trigger("duplicates/check")).etag
         await anyio.wait_all_tasks_blocked()
