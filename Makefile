@@ -31,15 +31,16 @@ test: .venv/.ready-test
 faults: .venv/.ready-test
 	ASYNCTASK_FAULTS=long $(RUN) -m pytest tests/faults $(ARGS)
 
-lint: .venv/.ready-lint
+lint: .venv/.ready-lint tests/browser/node_modules/.package-lock.json
 	$(RUN) -m ruff check
 	$(RUN) -m ruff format --check
 	$(RUN) -m mypy
 	.venv/bin/lint-imports
 	PATH="$(CURDIR)/.venv/bin:$$PATH" $(RUN) -m pyright --verifytypes asynctask --ignoreexternal
+	tests/browser/node_modules/.bin/tsc --project tests/browser
 
 bench: .venv/.ready-bench
-	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(RUN) $$file $(ARGS) || exit 1; done
+	$(RUN) -m benchmarks $(ARGS)
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
@@ -57,6 +58,11 @@ endif
 	@touch .venv/.unfinished
 	@$(RUN) -m pip install --quiet --editable . --group $*
 	@rm .venv/.unfinished
+	@touch $@
+
+# What the browser tests and the type check of static/ need from npm; npm writes this file last.
+tests/browser/node_modules/.package-lock.json: tests/browser/package-lock.json
+	@cd tests/browser && npm ci --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
 .venv/.made:
