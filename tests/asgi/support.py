@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import anyio
 import httpx
 from starlette.applications import Starlette
+from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount
 from starlette.testclient import TestClient
 
@@ -115,6 +117,17 @@ def by_header(request: Request) -> str | None:
 def over_asgi(app: Any) -> httpx.AsyncClient:
     """A client that calls the application in the test's own event loop."""
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://testserver")
+
+
+class Passing(BaseHTTPMiddleware):
+    """Middleware of the kind that wraps the body and the connection."""
+
+    async def dispatch(
+        self, request: Request, call_next: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        response = await call_next(request)
+        response.headers["x-passed"] = "yes"
+        return response
 
 
 def inside(client: TestClient, call: Callable[..., T], *arguments: Any) -> T:

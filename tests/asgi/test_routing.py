@@ -8,16 +8,15 @@ from urllib.parse import urljoin
 import pytest
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from asynctask import ConfigurationError, Jobs, Run
 from asynctask.asgi import routes
-from tests.asgi.support import Workshop, application, assert_problem
+from tests.asgi.support import Passing, Workshop, application, assert_problem
 
 
 async def own(request: Request) -> PlainTextResponse:
@@ -25,12 +24,7 @@ async def own(request: Request) -> PlainTextResponse:
     return PlainTextResponse(f"own {request.method} {request.path_params}")
 
 
-async def through(request: Request, call_next: RequestResponseEndpoint) -> Response:
-    """Middleware that does nothing."""
-    return await call_next(request)
-
-
-PASSING = [Middleware(BaseHTTPMiddleware, dispatch=through)]
+PASSING = [Middleware(Passing)]
 
 
 @pytest.mark.parametrize(
