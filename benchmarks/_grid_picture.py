@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
 from asynctask.condition import time_in_words
-from benchmarks._grid_report import WAYS, Grid
+from benchmarks._grid_report import WAYS, Grid, is_cut
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,7 +94,7 @@ def _panel(panel: Any, grid: Grid, samples: Samples, way: str, times: Any) -> No
         for column, latency in enumerate(grid.latencies):
             case = grid.case(way, records, latency)
             seconds[column, row] = samples[case, "seconds"].median
-            cut = way in ("one-by-one", "at-once") and samples[case, "cut"].high > 0
+            cut = is_cut(grid, samples, way, (records, latency))
             face = CUT if cut else times.to_rgba(seconds[column, row])
             panel.add_patch(
                 Rectangle(

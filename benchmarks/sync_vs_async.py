@@ -11,10 +11,10 @@ tenth of the records; the latency of a call, the 100 at once and the cost of a c
 records and seconds are read ten times as large. One case is also run at full size, behind 30 s: 6,000 × 50
 ms.
 
-    python -m benchmarks.sync_vs_async [--quick] [--json FILE] [--out FOLDER]
+    python -m benchmarks.sync_vs_async [--quick] [--json FILE] [--picture FILE]
 
-Writes sync_vs_async.json, .md and .png into the folder: by default benchmarks/, with --quick none.
-`--draw FILE.json` makes table and picture anew from a JSON file.
+Writes its figures to results/sync_vs_async.json and the picture to sync_vs_async.png; with --quick neither,
+unless it is told where. `--draw FILE.json` makes table and picture anew from such figures.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ SCALE: Final = 10
 GATEWAY: Final = 30.0  # seconds that a gateway waits; nginx by default 60, others 30
 FULL: Final = (6_000, 0.05)  # the specification's duplicate check
 
-POLL_EVERY: Final = (
-    0.02  # seconds; more often than the server asks for, so that SUCCESS is seen when it comes
-)
+RESULTS: Final = ROOT / "benchmarks" / "results" / "sync_vs_async.json"
+PICTURE: Final = ROOT / "benchmarks" / "sync_vs_async.png"
+
+POLL_EVERY: Final = 0.02  # seconds; more often than the server asks for, to see SUCCESS when it comes
 
 
 class Client:
@@ -147,14 +148,15 @@ def _progress(text: str) -> None:
 
 def main() -> int:
     made = parser(__doc__, repeats=3)
-    made.add_argument("--out", type=Path, metavar="FOLDER", help="where to write JSON, table and picture")
+    made.add_argument("--picture", type=Path, metavar="FILE", help="write the heat maps there, as PNG")
     made.add_argument(
         "--draw", type=Path, metavar="FILE", help="measure nothing; take the figures from there"
     )
     options = made.parse_args()
-    out = options.out or (None if options.quick else ROOT / "benchmarks")
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+    if not options.quick:
+        RESULTS.parent.mkdir(exist_ok=True)
+        options.json = options.json or RESULTS
+        options.picture = options.picture or PICTURE
     if options.draw is not None:
         grid, samples, used = load(options.draw)
     else:
@@ -163,18 +165,14 @@ def main() -> int:
             print(MISSING, file=sys.stderr)
             return 2
         grid, samples, used = run(options, nginx)
-        if options.json is None and out is not None:
-            options.json = out / "sync_vs_async.json"
         more = {"grid": asdict(grid), "nginx": used}
         finish(options, samples, "httpx", "starlette", "uvicorn", "uvloop", "httptools", **more)
-    text = report(grid, samples, used)
-    print(text)
-    if out is not None:
-        (out / "sync_vs_async.md").write_text(text + "\n")
+    print(report(grid, samples, used))
+    if options.picture is not None:
         from benchmarks._grid_picture import draw  # matplotlib is needed for this alone
 
-        draw(grid, samples, out / "sync_vs_async.png")
-        print(f"written: {out}/sync_vs_async.md, .png")
+        draw(grid, samples, options.picture)
+        print(f"written: {options.picture}")
     return 0
 
 
