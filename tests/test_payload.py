@@ -130,7 +130,8 @@ def test_a_job_without_payload_takes_none_or_an_empty_one() -> None:
     convert = no_payload("job")
     convert(None)
     convert({})
-    for payload in ({"a": 1}, [], 0, ""):
+    payloads: list[Any] = [{"a": 1}, [], 0, ""]
+    for payload in payloads:
         with pytest.raises(InvalidPayloadError, match="takes no payload"):
             convert(payload)
 

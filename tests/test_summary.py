@@ -63,7 +63,7 @@ class Hostile:
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         raise self.error
 

@@ -1,0 +1,289 @@
+"""Context: the caller's variables reach the job, and the job's fields reach the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+import pytest
+
+from asynctask import Jobs, Run, RunLogFilter, Status
+from asynctask.context import current_run, log, log_fields, logger
+from asynctask.keys import Key
+from asynctask.testing import Gate, drained, run_job
+
+user: ContextVar[str] = ContextVar("user", default="nobody")
+application_log = logging.getLogger("shop.duplicates")
+
+
+class Records(logging.Handler):
+    """Keeps what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.kept.append(record)
+
+    def of(self, name: str) -> list[logging.LogRecord]:
+        """The records of one logger."""
+        return [record for record in self.kept if record.name == name]
+
+
+@pytest.fixture
+def records() -> Iterator[Records]:
+    """A handler of the root logger, as an application configures it before it starts."""
+    handler, root, level = Records(), logging.getLogger(), logging.getLogger().level
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    yield handler
+    root.removeHandler(handler)
+    root.setLevel(level)
+
+
+@pytest.mark.anyio
+async def test_a_job_sees_what_its_caller_had_set_and_nothing_that_comes_later() -> None:
+    """Rule 2: a copy of the context at the trigger; later changes and resets of the caller are invisible."""
+    jobs, gate, seen = Jobs(), Gate(), []
+
+    @jobs.job("job")
+    async def job(run: Run) -> None:
+        seen.append(user.get())
+        await gate.wait()
+        seen.append(user.get())
+
+    async with jobs:
+        token = user.set("alice")
+        await jobs.trigger("job")
+        user.reset(token)
+        await gate.arrived()
+        user.set("bob")
+        gate.open()
+        await jobs.wait("job")
+    assert seen == ["alice", "alice"]
+
+
+@pytest.mark.anyio
+async def test_what_a_job_sets_stays_in_it() -> None:
+    """Neither the caller nor the job that runs beside it sees it."""
+    jobs, gate = Jobs(), Gate()
+
+    @jobs.job("a/{n}")
+    async def job(run: Run) -> str:
+        user.set(run.key)
+        await gate.wait()
+        return user.get()
+
+    async with jobs:
+        for n in ("1", "2"):
+            await jobs.trigger("a/{n}", params={"n": n})
+        await gate.arrived(2)
+        assert user.get() == "nobody"
+        gate.open()
+        for n in ("1", "2"):
+            assert (await jobs.wait("a/{n}", params={"n": n})).result == f"a/{n}"
+
+
+@pytest.mark.anyio
+async def test_the_context_of_the_start_counts_not_that_of_a_join() -> None:
+    """Whoever joins a run does not change on whose behalf it works."""
+    jobs, gate = Jobs(), Gate()
+
+    @jobs.job("job")
+    async def job(run: Run) -> str:
+        await gate.wait()
+        return user.get()
+
+    async with jobs:
+        user.set("alice")
+        await jobs.trigger("job")
+        user.set("bob")
+        assert (await jobs.trigger("job")).started is False
+        gate.open()
+        assert (await jobs.wait("job")).result == "alice"
+
+
+@pytest.mark.anyio
+async def test_a_thread_of_the_job_has_the_jobs_context() -> None:
+    """`anyio.to_thread.run_sync` carries it in, the run included."""
+    inside: list[object] = []
+
+    async def job(run: Run) -> None:
+        user.set("in the job")
+        await anyio.to_thread.run_sync(lambda: inside.extend([user.get(), current_run.get()]))
+        inside.append(run)
+
+    await run_job(job)
+    assert inside[0] == "in the job"
+    assert inside[1] is inside[2]
+    assert current_run.get() is None
+
+
+@pytest.mark.anyio
+async def test_a_sync_endpoint_triggers_through_the_portal_of_its_thread() -> None:
+    """A function in the thread pool reaches the jobs by `anyio.from_thread`, with its context."""
+    jobs = Jobs()
+
+    @jobs.job("job")
+    async def job(run: Run) -> str:
+        return user.get()
+
+    def endpoint() -> bool:
+        user.set("alice")
+        return anyio.from_thread.run(jobs.trigger, "job").started is True
+
+    async with jobs:
+        assert await anyio.to_thread.run_sync(endpoint)
+        assert (await jobs.wait("job")).result == "alice"
+
+
+@pytest.mark.anyio
+async def test_every_record_of_a_job_says_whose_it_is(records: Records) -> None:
+    """The mapped diagnostic context: application code logs as ever, in child tasks and threads too."""
+    jobs = Jobs()
+
+    async def child() -> None:
+        application_log.info("in a child")
+
+    @jobs.job("files/{name}")
+    async def job(run: Run) -> None:
+        application_log.info("in the job")
+        await anyio.to_thread.run_sync(application_log.info, "in a thread")
+        async with anyio.create_task_group() as group:
+            group.start_soon(child)
+
+    async with jobs:
+        application_log.info("outside")
+        snapshot = await jobs.trigger("files/{name}", tenant="acme", params={"name": "x"})
+        await drained(jobs)
+        application_log.info("outside")
+    fields = {
+        record.getMessage(): (record.job, record.run_id, record.tenant)  # type: ignore[attr-defined]
+        for record in records.of("shop.duplicates")
+    }
+    mine = ("files/{name}", snapshot.run_id, "acme")
+    assert fields == {
+        "in the job": mine,
+        "in a thread": mine,
+        "in a child": mine,
+        "outside": ("-", "-", "-"),
+    }
+
+
+@pytest.mark.anyio
+async def test_a_job_that_triggers_another_keeps_its_own_fields(records: Records) -> None:
+    """The second run has its own, and the first gets them back unchanged."""
+    jobs = Jobs()
+
+    @jobs.job("inner")
+    async def inner(run: Run) -> None:
+        application_log.info("inner")
+
+    @jobs.job("outer")
+    async def outer(run: Run) -> None:
+        await jobs.trigger("inner")
+        await jobs.wait("inner")
+        application_log.info("outer")
+
+    async with jobs:
+        await jobs.trigger("outer")
+        await jobs.wait("outer")
+    assert [(r.getMessage(), r.job) for r in records.of("shop.duplicates")] == [  # type: ignore[attr-defined]
+        ("inner", "inner"),
+        ("outer", "outer"),
+    ]
+
+
+@pytest.mark.anyio
+async def test_the_filter_can_be_added_to_handlers_of_other_loggers() -> None:
+    """Such a logger does not propagate, so the lifespan does not find its handler."""
+    handler = Records()
+    handler.addFilter(RunLogFilter())
+    application_log.addHandler(handler)
+    application_log.propagate = False
+    try:
+
+        async def job(run: Run) -> None:
+            application_log.warning("mine")
+            application_log.warning("told", extra={"job": "another"})
+
+        snapshot = await run_job(job)
+    finally:
+        application_log.propagate = True
+        application_log.removeHandler(handler)
+    first, second = handler.kept
+    assert first.run_id == second.run_id == snapshot.run_id  # type: ignore[attr-defined]
+    assert (first.job, second.job) == ("job", "another")  # type: ignore[attr-defined]
+
+
+def test_the_fields_come_and_go_with_the_lifespan(records: Records) -> None:
+    """Handlers get the filter once, however many lifespans there are, and are left as they were."""
+    mine = RunLogFilter()
+    other = Records()
+    other.addFilter(mine)
+    logging.getLogger().addHandler(other)
+    with log_fields(), log_fields():
+        assert sum(isinstance(f, RunLogFilter) for f in records.filters) == 1
+        assert other.filters == [mine]
+    logging.getLogger().removeHandler(other)
+    assert records.filters == []
+    assert other.filters == [mine]
+
+
+class Broken(logging.Handler):
+    """A handler that fails."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [RuntimeError(), SystemExit(), KeyboardInterrupt()])
+def test_logging_never_raises(
+    error: BaseException, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a handler raises goes where the standard library sends it: to stderr, if anywhere."""
+    run = Run(Key("job", "job", ""))
+    handler = Broken(error)
+    logger.addHandler(handler)
+    try:
+        log(run, logging.WARNING, "x")
+        assert type(error).__name__ in capsys.readouterr().err
+        monkeypatch.setattr(logging, "raiseExceptions", False)
+        log(run, logging.WARNING, "x")
+        assert capsys.readouterr().err == ""
+    finally:
+        logger.removeHandler(handler)
+
+
+@pytest.mark.anyio
+async def test_a_broken_handler_fails_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule 4: start, quarter, error and end are logged into a handler that raises; the outcome stands."""
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    monkeypatch.setattr("asynctask.blocking.THRESHOLD", -1.0)
+    monkeypatch.setattr(logger, "level", logging.DEBUG)
+    handler = Broken(KeyboardInterrupt())
+    logger.addHandler(handler)
+
+    async def job(run: Run) -> str:
+        run.total = 4
+        for _ in range(4):
+            run.advance()
+        return "x" * 100_000
+
+    async def failing(run: Run) -> None:
+        raise ValueError("bad row")
+
+    try:
+        assert (await run_job(job)).status is Status.SUCCESS
+        assert (await run_job(failing)).error_message == "bad row"
+    finally:
+        logger.removeHandler(handler)
