@@ -21,16 +21,19 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from asynctask import JobError, Jobs, Run
+from asynctask import Condition, JobError, Jobs, Run
 from asynctask.asgi import routes, static_files
 
 STRICT = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'"
-BUILD = Path(__file__).parent / "build"
+HERE = Path(__file__).parent
+BUILD = HERE / "build"
+STATIC = HERE.parents[1] / "static"
+GROUPS = [line.split(" | ") for line in (HERE / "groups.txt").read_text("utf-8").splitlines()]
 
 
 class Fault(msgspec.Struct):
@@ -85,6 +88,12 @@ async def work(run: Run) -> dict[str, Any]:
 @jobs.job("other")
 async def other(run: Run) -> None:
     """A second job, of which a run takes the tenant's only place."""
+    await work(run)
+
+
+@jobs.job("duplicates/check", cancelable=True)
+async def check(run: Run) -> None:
+    """The job of the demo page, driven like the others."""
     await work(run)
 
 
@@ -187,6 +196,37 @@ async def log(request: Request) -> Response:
     return JSONResponse(desk.log)
 
 
+async def index(request: Request) -> Response:
+    """The demo page, as the demo serves it."""
+    return FileResponse(STATIC / "index.html", headers={"Content-Security-Policy": STRICT})
+
+
+async def duplicates(request: Request) -> Response:
+    """A list of duplicates, empty until a run has ended."""
+    run = desks[tenant(request)].run
+    over = run is not None and run.finished.is_set()
+    offset = int(request.query_params["offset"])
+    items = [
+        {"fingerprint": f"{n}", "products": [{"id": 40 * n + 7 * m, "title": title} for m, title in enumerate(same, 1)]}
+        for n, same in enumerate(GROUPS)
+    ]
+    return JSONResponse(
+        {
+            "products": 6000,
+            "runId": run.run_id if run and over else None,
+            "groups": len(items) if over else None,
+            "duplicates": sum(len(same) - 1 for same in GROUPS) if over else None,
+            "items": items[offset : offset + int(request.query_params["limit"])] if over else [],
+        }
+    )
+
+
+async def assessment(request: Request) -> Response:
+    """The trigger condition, for the demo page."""
+    verdict = Condition().assess(records=6000, latency=0.05, at_once=20)
+    return Response(msgspec.json.encode(verdict), media_type="application/json")
+
+
 async def page(request: Request) -> Response:
     """A page with the script and `?n=` elements, under a strict Content-Security-Policy."""
     query = dict(request.query_params)
@@ -214,6 +254,9 @@ async def react(request: Request) -> Response:
 
 app = Starlette(
     routes=[
+        Route("/", index),
+        Route("/api/duplicates", duplicates),
+        Route("/api/duplicates/check/assessment", assessment),
         Mount("/api", routes=routes(jobs, tenant=tenant)),
         Route("/control/{tenant}", control, methods=["POST"]),
         Route("/control/{tenant}", log),
