@@ -202,6 +202,7 @@ class Run(Progress):
                 self._changed_at = monotonic()
                 self._version += 1
                 self._next_mark = math.inf
+                self._noted = self._scope = None  # whose traceback and task lead back to the run
                 self._terminal = self._picture(
                     self._version,
                     status,

@@ -16,6 +16,7 @@ import logging
 import math
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any
 
 import anyio
@@ -48,23 +49,27 @@ async def execute(run: Run, job: Job, settle: Settle) -> None:
     """
     current_run.set(run)
     run.log(logging.INFO, "job %s started (tenant %r, run %s)", run.key, run.tenant, run.run_id)
-    passed_on: BaseException | None = None
+    stopped_by: BaseException | None = None
     try:
-        passed_on = await _body(run, job)
+        stopped_by = await _body(run, job)
     except BaseException as exc:  # an exception of the body's whose own code fails when it is looked at
         run.log(logging.ERROR, "job %s failed unspeakably (run %s)", run.key, run.run_id, exc_info=exc)
         run.finish(Status.FAILED, error_message=type(exc).__name__, error_code=Code.ERROR)
     try:
-        await _settle(run, settle)
+        with nullcontext() if stopped_by is None else anyio.CancelScope(shield=True):
+            await _settle(run, settle)
     finally:
         run.finished.set()
     _record(run, job)
-    if passed_on is not None:
-        raise passed_on
+    try:
+        if stopped_by is not None and isinstance(stopped_by, anyio.get_cancelled_exc_class()):
+            raise stopped_by
+    finally:
+        del stopped_by  # or its traceback and this frame would hold each other, with all that the body held
 
 
 async def _body(run: Run, job: Job) -> BaseException | None:
-    """Run the body and finish the run; return the cancellation that came from outside, if one did."""
+    """Run the body and finish the run; return what it raised when it was cancelled from outside."""
     deadline = math.inf if job.timeout is None else anyio.current_time() + job.timeout
     scope = anyio.CancelScope(deadline=deadline)
     raised: BaseException | None = None
@@ -85,16 +90,19 @@ async def _body(run: Run, job: Job) -> BaseException | None:
         if exc is not raised and isinstance(exc, RuntimeError):
             leave_open_scopes(scope)
             run.log(logging.WARNING, _LEFT_OPEN, run.key, run.run_id, exc_info=exc)
-    outside = _cancelled_from_outside()
-    if raised is not None:
-        if isinstance(raised, JobError) or not (scope.cancel_called or outside):
-            _fail_with(run, raised)
-        else:
-            told = run.cancel_code or (Code.TIMEOUT if scope.cancel_called else Code.INTERRUPTED)
-            _stop(run, job, raised, told)
-    if not outside:
-        await absorb_cancellations()
-    return raised if outside and isinstance(raised, anyio.get_cancelled_exc_class()) else None
+    try:
+        outside = _cancelled_from_outside()
+        if raised is not None:
+            if isinstance(raised, JobError) or not (scope.cancel_called or outside):
+                _fail_with(run, raised)
+            else:
+                told = run.cancel_code or (Code.TIMEOUT if scope.cancel_called else Code.INTERRUPTED)
+                _stop(run, job, raised, told)
+        if not outside:
+            await absorb_cancellations()
+        return raised if outside else None
+    finally:
+        del raised  # see `execute`
 
 
 def _cancelled_from_outside() -> bool:
