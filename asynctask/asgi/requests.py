@@ -17,7 +17,7 @@ from asynctask.asgi.wire import Refusal
 from asynctask.context import logger
 from asynctask.errors import AsyncTaskError
 
-Tenant = Callable[[Request], str | None | Awaitable[str | None]]
+Tenant = Callable[[Request], str | Awaitable[str | None] | None]
 T = TypeVar("T")
 
 MAX_BODY = 1_048_576

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -102,7 +103,8 @@ async def send_problem(scope: Scope, send: Send, exc: AsyncTaskError) -> None:
 class Guarded:
     """An ASGI endpoint whose errors become problem documents. Subclasses answer in `answer`.
 
-    A client that has gone is answered nothing; what it started goes on.
+    What a client had started goes on when it has gone. The answer, with nginx's status for that, reaches
+    nobody, but BaseHTTPMiddleware takes a request without one for a defect.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,7 +113,10 @@ class Guarded:
         except AsyncTaskError as exc:
             await send_problem(scope, send, exc)
         except ClientDisconnect:
-            pass
+            with suppress(OSError):  # from servers that refuse to send to a closed connection
+                await send_problem(
+                    scope, send, Refusal(499, "client_gone", "the client closed its connection")
+                )
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, or raise an AsyncTaskError before anything is sent."""

@@ -34,8 +34,6 @@ def answered(exc: BaseException, method: str = "GET") -> tuple[int, dict[str, st
         raise AssertionError("nothing to read")
 
     anyio.run(Raising(), {"type": "http", "method": method}, receive, send)
-    if not sent:
-        return 0, {}, b""
     start, end = sent
     return start["status"], {k.decode(): v.decode() for k, v in start["headers"]}, end["body"]
 
@@ -92,9 +90,27 @@ def test_a_status_without_a_name(status: int) -> None:
     assert msgspec.json.decode(body)["title"]
 
 
-def test_a_client_that_has_gone_is_answered_nothing() -> None:
-    """There is nobody to answer, and nothing to log."""
-    assert answered(ClientDisconnect()) == (0, {}, b"")
+def test_a_client_that_has_gone_is_answered_all_the_same() -> None:
+    """Nobody reads it, but middleware in between takes a request without an answer for a defect."""
+    status, _, body = answered(ClientDisconnect())
+    assert (status, msgspec.json.decode(body)["code"]) == (499, "client_gone")
+
+
+@pytest.mark.anyio
+async def test_a_server_may_refuse_to_send_to_a_client_that_has_gone() -> None:
+    """Servers raise an OSError then (ASGI 2.4); that is no defect either."""
+
+    class Gone(Guarded):
+        async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+            raise ClientDisconnect
+
+    async def refuse(message: Message) -> None:
+        raise BrokenPipeError
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    await Gone()({"type": "http", "method": "GET"}, receive, refuse)
 
 
 def test_errors_that_are_not_ours_pass() -> None:
