@@ -19,60 +19,26 @@ from __future__ import annotations
 
 import math
 import reprlib
-from typing import Final, Literal, TypeGuard
+from typing import Final, TypeGuard
 
 import msgspec
 from msgspec.structs import replace
 
+from asynctask.assessment import (
+    Assessment,
+    Verdict,
+    batch_in_words,
+    sentence,
+    time_in_words,
+    verdict_reason,
+)
 from asynctask.errors import ConfigurationError
 from asynctask.history import Figures, History
-from asynctask.wording import batch_in_words, sentence, time_in_words, verdict_reason
 
 __all__ = ["Assessment", "Condition", "Figures", "History", "Verdict", "assess", "time_in_words"]
 
-Verdict = Literal["sync", "wait", "job"]
-
 _MOST_COUNT: Final = 10**12
 _MOST_SECONDS: Final = 1e9
-
-
-class Assessment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A verdict with its reasons and numbers; `str()` gives it in words. JSON-ready, None for unknown.
-
-    Attributes:
-        verdict: "sync", "wait" or "job".
-        in_scope: whether any of the four conditions holds.
-        reasons: every condition that holds, then what decided the verdict.
-        words: the whole of it in a sentence.
-        records: records processed; when measured, the most that a run had.
-        calls: remote calls in all.
-        latency_seconds: of one call; when measured, the mean.
-        at_once: the concurrency that `concurrent_seconds` was estimated for; None when that was measured.
-        sequential_seconds: one call after the other.
-        concurrent_seconds: with that concurrency; when measured, the 95th percentile of the runs.
-        at_once_for_sync: the smallest concurrency that would bring it under the limit for `sync`.
-        timeouts_seen: answers 502 and 504 and timeouts, those said and those measured.
-        users_say_it_hangs: as said.
-        measured: the figures of the history, if one was given.
-    """
-
-    verdict: Verdict
-    in_scope: bool
-    reasons: tuple[str, ...]
-    words: str
-    records: int | None
-    calls: int | None
-    latency_seconds: float | None
-    at_once: int | None
-    sequential_seconds: float | None
-    concurrent_seconds: float | None
-    at_once_for_sync: int | None
-    timeouts_seen: int
-    users_say_it_hangs: bool
-    measured: Figures | None
-
-    def __str__(self) -> str:
-        return self.words
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -216,7 +182,11 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         )
         scope = self._scope(found)
         found = replace(found, in_scope=bool(scope), verdict=self._verdict(bool(scope), taken, timeouts_seen))
-        return replace(found, reasons=(*scope, verdict_reason(self, found)), words=sentence(self, found))
+        return replace(
+            found,
+            reasons=(*scope, verdict_reason(found, self.sync_below, self.job_above)),
+            words=sentence(found, self.sync_below),
+        )
 
     def _scope(self, found: Assessment) -> list[str]:
         """Those of the four conditions that hold, in words."""

@@ -11,8 +11,8 @@ from asynctask.condition import Condition, Verdict, time_in_words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SIZES: Final = (10, 100, 1_000, 3_000, 10_000, 30_000, 100_000)
-LATENCIES: Final = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
+SIZES: Final[tuple[int, ...]] = (10, 100, 1_000, 3_000, 10_000, 30_000, 100_000)
+LATENCIES: Final[tuple[float, ...]] = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 _WIDTH: Final = 7  # of a time; with its mark and the line a column takes 10, so that 7 fit into 80
 _MARKS: Final[dict[Verdict, str]] = {"sync": "  ", "wait": " w", "job": " J"}
@@ -40,7 +40,7 @@ def cells(
         records: a size that must be among the rows.
         latency: seconds, must be among the columns: takes the place of the nearest, for the width is full.
     """
-    sizes, latencies = set(SIZES), set(LATENCIES)
+    sizes, latencies = set[int](SIZES), set[float](LATENCIES)
     if records is not None:
         sizes.add(records)
     if latency is not None and latency not in latencies:

@@ -1,11 +1,17 @@
-"""The words of an assessment: figures as people say them. Pure text; the decisions are in `condition`."""
+"""Assessment: what was decided, with its numbers, and in words as people say them.
+
+Public home: `asynctask.condition`, where the decision is made.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Literal
 
-if TYPE_CHECKING:
-    from asynctask.condition import Assessment, Condition
+import msgspec
+
+from asynctask.history import Figures
+
+Verdict = Literal["sync", "wait", "job"]
 
 MOST_AT_ONCE: Final = 500
 """The concurrency beyond which it is no longer offered as a cure: it is the most that was measured."""
@@ -17,6 +23,45 @@ _UNITS: Final = (  # up to so many seconds: the factor and the unit
     (5_400.0, 1 / 60, "min"),
     (172_800.0, 1 / 3_600, "h"),
 )
+
+
+class Assessment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A verdict with its reasons and numbers; `str()` gives it in words. JSON-ready, None for unknown.
+
+    Attributes:
+        verdict: "sync", "wait" or "job".
+        in_scope: whether any of the four conditions holds.
+        reasons: every condition that holds, then what decided the verdict.
+        words: the whole of it in a sentence.
+        records: records processed; when measured, the most that a run had.
+        calls: remote calls in all.
+        latency_seconds: of one call; when measured, the mean.
+        at_once: the concurrency that `concurrent_seconds` was estimated for; None when that was measured.
+        sequential_seconds: one call after the other.
+        concurrent_seconds: with that concurrency; when measured, the 95th percentile of the runs.
+        at_once_for_sync: the smallest concurrency that would bring it under the limit for `sync`.
+        timeouts_seen: answers 502 and 504 and timeouts, those said and those measured.
+        users_say_it_hangs: as said.
+        measured: the figures of the history, if one was given.
+    """
+
+    verdict: Verdict
+    in_scope: bool
+    reasons: tuple[str, ...]
+    words: str
+    records: int | None
+    calls: int | None
+    latency_seconds: float | None
+    at_once: int | None
+    sequential_seconds: float | None
+    concurrent_seconds: float | None
+    at_once_for_sync: int | None
+    timeouts_seen: int
+    users_say_it_hangs: bool
+    measured: Figures | None
+
+    def __str__(self) -> str:
+        return self.words
 
 
 def time_in_words(seconds: float, *, exact: bool = True) -> str:
@@ -41,14 +86,14 @@ def time_in_words(seconds: float, *, exact: bool = True) -> str:
     return f"{text.rstrip('0').rstrip('.')} {unit}"
 
 
-def verdict_reason(condition: Condition, found: Assessment) -> str:
-    """Say what decided the verdict."""
-    taken, limit, most = found.concurrent_seconds, condition.sync_below, condition.job_above
+def verdict_reason(found: Assessment, limit: float, most: float) -> str:
+    """Say what decided the verdict, which is `sync` below `limit` and `job` above `most` seconds."""
+    taken = found.concurrent_seconds
     if not found.in_scope:
         known = found.records is not None or taken is not None
         return "none of the four conditions is met" if known else "nothing is known yet"
     if found.timeouts_seen:
-        return "what has been cut off must not be answered in the request"
+        return "what may be cut off must not be answered in the request"
     if taken is None:
         return "how long it takes is unknown"
     where = {
@@ -59,10 +104,9 @@ def verdict_reason(condition: Condition, found: Assessment) -> str:
     return f"{time_in_words(taken)} is {where}"
 
 
-def sentence(condition: Condition, found: Assessment) -> str:
+def sentence(found: Assessment, limit: float) -> str:
     """The whole assessment in a sentence: the numbers, a colon, the conclusion."""
-    numbers, conclusion = _numbers(found), _conclusion(condition, found)
-    return f"{numbers}: {conclusion}{_cure(condition, found)}"
+    return f"{_numbers(found)}: {_conclusion(found, limit)}{_cure(found, limit)}"
 
 
 def batch_in_words(found: Assessment) -> str:
@@ -91,20 +135,20 @@ def _numbers(found: Assessment) -> str:
     return ", ".join(parts) or "nothing is measured yet"
 
 
-def _conclusion(condition: Condition, found: Assessment) -> str:
+def _conclusion(found: Assessment, limit: float) -> str:
     if not found.in_scope:
         if found.records is None and found.concurrent_seconds is None:
             return "out of scope until something is, stay synchronous"
         return "out of scope, stay synchronous"
     if found.timeouts_seen:
-        return "in scope, make it a job, since it has been cut off already"
+        return "in scope, make it a job, since timeouts were seen"
     if found.concurrent_seconds is None:
         return "in scope, answer in place with `Prefer: wait` until it is known how long it takes"
     if found.verdict == "wait":
         return "in scope, answer in place with `Prefer: wait`"
     if found.verdict == "job":
         return "in scope, make it a job"
-    if (found.sequential_seconds or 0.0) >= condition.sync_below:
+    if (found.sequential_seconds or 0.0) >= limit:
         return "in scope, but stay synchronous at that concurrency"
     unexplained = found.users_say_it_hangs and found.at_once is not None
     return "in scope, but stay synchronous" + (
@@ -112,13 +156,13 @@ def _conclusion(condition: Condition, found: Assessment) -> str:
     )
 
 
-def _cure(condition: Condition, found: Assessment) -> str:
+def _cure(found: Assessment, limit: float) -> str:
     """What would make it synchronous, where something would and the verdict is not that already."""
-    needed, limit = found.at_once_for_sync, time_in_words(condition.sync_below)
+    needed, under = found.at_once_for_sync, time_in_words(limit)
     if found.verdict == "sync" or found.timeouts_seen or found.sequential_seconds is None:
         return ""
     if needed is None or needed > MOST_AT_ONCE:
-        return f"; no concurrency up to {MOST_AT_ONCE} brings it under {limit}"
+        return f"; no concurrency up to {MOST_AT_ONCE} brings it under {under}"
     if found.at_once is None:  # measured: it may have run at that concurrency and been slow for other reasons
         return ""
-    return f"; {needed:,} at once would bring it under {limit}"
+    return f"; {needed:,} at once would bring it under {under}"

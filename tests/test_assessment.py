@@ -2,7 +2,7 @@
 
 import pytest
 
-from asynctask.wording import time_in_words
+from asynctask.assessment import time_in_words
 
 
 @pytest.mark.parametrize(
