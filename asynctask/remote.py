@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
     SocketOption = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
 
-    class _Transport(httpx.AsyncBaseTransport, httpx2.AsyncBaseTransport):
+    class Transport(httpx.AsyncBaseTransport, httpx2.AsyncBaseTransport):
         """A client of either package takes it: at run time no class of httpx2's is asked for."""
 
         async def handle_async_request(self, request: Any) -> Any: ...
 else:
-    _Transport = httpx.AsyncBaseTransport
+    Transport = httpx.AsyncBaseTransport
 
 _HTTP2_POOL = 10
 
 
-class PooledTransport(_Transport):
+class PooledTransport(Transport):
     """A transport for `httpx.AsyncClient`, and for httpx2's, that spreads requests over small pools.
 
         transport = PooledTransport(max_connections=100)
@@ -83,10 +83,10 @@ class PooledTransport(_Transport):
         retries: int = 0,
         socket_options: Iterable[SocketOption] | None = None,
     ) -> None:
-        size = min(_HTTP2_POOL, _whole("max_connections", max_connections, 1)) if http2 else 1
+        size = min(_HTTP2_POOL, whole_number("max_connections", max_connections, 1)) if http2 else 1
         idle = max_connections
         if max_keepalive_connections is not None:
-            idle = _whole("max_keepalive_connections", max_keepalive_connections, 0)
+            idle = whole_number("max_keepalive_connections", max_keepalive_connections, 0)
         self._pools: Pools[Any] = Pools(
             self._make,
             total=max_connections,
@@ -115,7 +115,7 @@ class PooledTransport(_Transport):
 
     async def handle_async_request(self, request: Any) -> Any:
         """Send one request, as httpx's own transport does."""
-        http = httpx if isinstance(request, httpx.Request) else sys.modules["httpx2"]
+        http = package_of(request)
         if http is not self._http:
             self._serve(http)
         origin = (request.url.raw_scheme, request.url.raw_host, request.url.port)
@@ -163,6 +163,11 @@ class PooledTransport(_Transport):
         return self._http.AsyncHTTPTransport(verify=self._tls, limits=limits, **self._options)
 
 
+def package_of(request: object) -> Any:
+    """The package whose request it is: httpx or httpx2. The latter is never imported, only found."""
+    return httpx if isinstance(request, httpx.Request) else sys.modules["httpx2"]
+
+
 class _Body:
     """A response's body; closing it gives the request's place in its pool back, once."""
 
@@ -197,7 +202,8 @@ def _body_class(http: Any) -> Any:
     return type("PooledBody", (_Body, http.AsyncByteStream), {})
 
 
-def _whole(name: str, value: int, least: int) -> int:
+def whole_number(name: str, value: int, least: int) -> int:
+    """Return `value` if it is a whole number of at least `least`; raise ConfigurationError otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ConfigurationError(f"{name} must be a whole number of at least {least}, got {value!r}")
     return value

@@ -1,4 +1,4 @@
-"""The clients that the tests of the transport are run with."""
+"""The clients that the tests of the transports are run with."""
 
 from __future__ import annotations
 
@@ -7,22 +7,33 @@ from typing import Any
 import httpx
 import httpx2
 
+from asynctask.fast import FastTransport
 from asynctask.remote import PooledTransport
 
 CLIENTS = ["httpx", "httpx2"]
 
+ALL = [
+    *((loop, kind) for loop in ("asyncio", "trio") for kind in CLIENTS),
+    *(("asyncio", f"fast {kind}") for kind in CLIENTS),  # aiohttp is for asyncio alone
+]
+"""Event loop and kind of client, for tests that are parametrised over `anyio_backend` and `kind`."""
 
-def client_of(kind: str, transport: Any = None, *, timeout: float | None = 30, **options: Any) -> Any:
-    """A client of httpx or of httpx2 on a PooledTransport.
+
+def package_of(kind: str) -> Any:
+    """The package that a kind of client comes from."""
+    return {"httpx": httpx, "httpx2": httpx2}[kind.split()[-1]]
+
+
+def client_of(kind: str, transport: Any = None, *, timeout: Any = 30, **options: Any) -> Any:
+    """A client of httpx or of httpx2 on a PooledTransport, or on a FastTransport.
 
     Args:
-        kind: which package's.
+        kind: the package, after `fast` for the FastTransport.
         transport: the transport; one with `options` by default.
-        timeout: seconds for each of connect, read, write and pool; a deadlock, not a fast machine, is what
-            the default is to tell.
+        timeout: seconds for each of connect, read, write and pool, or four of them; the default is there to
+            tell a deadlock, not a slow machine.
     """
-    package: Any = {"httpx": httpx, "httpx2": httpx2}[kind]
     if transport is None:
         options.setdefault("verify", False)  # most tests speak http: spare them reading the certificates
-        transport = PooledTransport(**options)
-    return package.AsyncClient(transport=transport, timeout=timeout)
+        transport = (FastTransport if kind.startswith("fast") else PooledTransport)(**options)
+    return package_of(kind).AsyncClient(transport=transport, timeout=timeout)
