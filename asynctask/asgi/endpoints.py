@@ -81,9 +81,10 @@ class Trigger(JobEndpoint):
         status = 202
         wait = preferred_wait(scope["headers"], self._surface.max_wait)
         if wait is not None:
-            started = snapshot.started
             over = self._jobs.wait_beyond(snapshot, tenant=tenant, params=params, timeout=wait, finished=True)
-            snapshot = msgspec.structs.replace(await unless_gone(receive, over), started=started)
+            after = await unless_gone(receive, over)
+            started = snapshot.started and after.run_id == snapshot.run_id  # another run may have followed
+            snapshot = msgspec.structs.replace(after, started=started)
             headers.append((b"preference-applied", b"wait=%d" % wait))
             status = 200 if snapshot.status.terminal else 202
         rendered = self._render(snapshot)

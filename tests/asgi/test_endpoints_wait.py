@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import anyio
 import httpx
+import msgspec
 import pytest
 from starlette.types import Message
 
-from asynctask import Jobs, Run
+from asynctask import Jobs, MemoryStore, Run, Snapshot
+from asynctask.keys import Key
 from tests.asgi.support import Workshop, application, over_asgi
 
 pytestmark = pytest.mark.anyio
@@ -190,6 +192,22 @@ async def test_a_new_run_ends_a_long_poll_of_the_old_one(shop: Workshop) -> None
         answer = await waiting.answer()
         assert answer.status_code == 200
         assert answer.headers["etag"] != first.etag
+
+
+class Overtaken(MemoryStore):
+    """A store that learns of the end of a run when the next one has already begun."""
+
+    async def changed(self, key: Key, seen: Snapshot, *, timeout: float, finished: bool) -> Snapshot | None:
+        return msgspec.structs.replace(seen, run_id="f" * 32, version=1)
+
+
+async def test_a_run_that_followed_the_one_waited_for_is_nobodys_start() -> None:
+    """Its picture is the key's, so it is shown; but the trigger did not start it."""
+    shop = Workshop(store=Overtaken())
+    async with shop.jobs, over_asgi(application(shop.jobs)) as client:
+        answer = await client.post(CHECK, headers={"Prefer": "wait=10"})
+        assert (answer.status_code, answer.json()["runId"]) == (202, "f" * 32)
+        assert answer.json()["started"] is False
 
 
 class Connection:
