@@ -98,18 +98,18 @@ class ManualClock:
 class Gate:
     """A step at which jobs stop until the test opens it.
 
-        gate = Gate()
+    gate = Gate()
 
-        async def job(run):
-            run.total = 2
-            run.advance()
-            await gate.wait()
-            run.advance()
+    async def job(run):
+        run.total = 2
+        run.advance()
+        await gate.wait()
+        run.advance()
 
-        await jobs.trigger("job")
-        await gate.arrived()
-        assert (await jobs.status("job")).percent == 50
-        gate.open()
+    await jobs.trigger("job")
+    await gate.arrived()
+    assert (await jobs.status("job")).percent == 50
+    gate.open()
     """
 
     def __init__(self) -> None:

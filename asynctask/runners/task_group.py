@@ -47,13 +47,13 @@ class TaskGroupRunner:
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         assert self._group is not None
         self._closing = True
         try:
             self._interrupt()
             # The children never raise, so an exception from the `async with` block needs no group around it.
-            return await self._group.__aexit__(None, None, None)
+            await self._group.__aexit__(None, None, None)
         finally:
             self._group = None
 

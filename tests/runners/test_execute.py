@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Never
@@ -437,3 +439,29 @@ async def test_the_engine_is_silent_where_nobody_listens(caplog: pytest.LogCaptu
     finally:
         logger.disabled = False
     assert caplog.text == ""
+
+
+class Ballast:
+    """Something large that a body holds."""
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), JobError("x"), ExceptionGroup("x", [ValueError()]), None])
+async def test_what_a_body_held_is_let_go_at_its_end(error: Exception | None) -> None:
+    """Not when the garbage collector comes by: a failed run's traceback and frames are in no cycle."""
+    held: list[weakref.ref[object]] = []
+
+    async def job(run: Run) -> None:
+        ballast = Ballast()
+        held.append(weakref.ref(ballast))
+        if error is not None:
+            raise type(error)(*error.args)
+
+    logger.disabled = True  # pytest keeps all records, and their tracebacks with them
+    gc.collect()
+    gc.disable()
+    try:
+        await run_job(job)
+        assert held[0]() is None
+    finally:
+        gc.enable()
+        logger.disabled = False
