@@ -31,12 +31,16 @@ T = TypeVar("T")
 
 OLDEST = (6, 2)
 """The oldest server that will do. Valkey says 7.2 when it is asked."""
+PATIENCE = 10.0
+"""How long a step waits for its turn when many are asked for at once, in seconds."""
 ATTEMPTS = 3
 """How often a step is sent at most. Each is idempotent, so that an answer lost on its way does no harm."""
 
 _errors = redis.exceptions
-_TROUBLE = (_errors.RedisError, _errors.RedisClusterException, OSError)  # the second is no RedisError
-_AWAY = (_errors.ConnectionError, _errors.TimeoutError, _errors.RedisClusterException, OSError)
+# On uvloop, writing to a connection that was reset is a RuntimeError, which redis-py passes on.
+_RETRIED: Any = (_errors.ConnectionError, _errors.TimeoutError, RuntimeError, OSError)
+_AWAY = (*_RETRIED, _errors.RedisClusterException)
+_TROUBLE = (*_AWAY, _errors.RedisError)
 _UNKNOWN_USER = (_errors.AuthenticationError, _errors.AuthorizationError)
 
 
@@ -60,7 +64,7 @@ class Server:
         url: `redis://`, `rediss://` (TLS) or `unix://`, with user and password percent-encoded.
         cluster: whether it names a node of a cluster.
         max_connections: most connections of this process; in a cluster, to each node.
-        timeout: seconds that a step may take in all, waiting for a connection and retries included.
+        timeout: seconds that a step may take in all, retries included.
 
     Raises:
         ConfigurationError: the URL is unfit.
@@ -95,7 +99,9 @@ class Server:
             socket_timeout=self.timeout / 2,  # so that a lost answer leaves time for a second try
             socket_connect_timeout=self.timeout / 2,
             protocol=2,
-            retry=AsyncRetry(ExponentialWithJitterBackoff(base=0.02, cap=0.5), ATTEMPTS - 1),
+            retry=AsyncRetry(
+                ExponentialWithJitterBackoff(base=0.02, cap=0.5), ATTEMPTS - 1, supported_errors=_RETRIED
+            ),
         )
         self._fit = False
         try:
@@ -137,11 +143,22 @@ class Server:
     async def _reach(self, step: Callable[[], Awaitable[T]]) -> T:
         if self._client is None:
             raise unavailable("is not started: enter the lifespan of its Jobs")
+        failures = self.health.failures
         try:
-            async with asyncio.timeout(self.timeout), self._slots:
+            async with asyncio.timeout(PATIENCE):
+                await self._slots.acquire()
+        except TimeoutError as exc:
+            raise unavailable("has too much to do") from exc
+        try:
+            if self.health.away and self.health.failures != failures:
+                # Whoever had a turn before us found it away: to find that out one by one would take for ever.
+                raise unavailable("cannot be reached")
+            async with asyncio.timeout(self.timeout):
                 result = await step()
         except _TROUBLE as exc:
             raise self.health.failed(exc, away=isinstance(exc, _AWAY)) from exc
+        finally:
+            self._slots.release()
         self.health.succeeded()
         return result
 

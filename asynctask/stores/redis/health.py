@@ -38,7 +38,10 @@ class Health:
         self._lock = threading.Lock()
         self._kind = ""
         self._said_at = 0.0
-        self._away = False
+        self.away = False
+        """Whether it could not be reached the last time."""
+        self.failures = 0
+        """How often something failed."""
 
     def failed(self, exc: BaseException, *, away: bool) -> StoreUnavailableError:
         """Note a failure.
@@ -55,15 +58,16 @@ class Health:
             news = kind != self._kind or now > self._said_at + _SAID_AGAIN
             if news:
                 self._kind, self._said_at = kind, now
-            self._away |= away
+            self.away |= away
+            self.failures += 1
         if news:
             logger.warning("Redis at %s fails: %s: %s", self._place, kind, describe(exc))
         return unavailable("cannot be reached" if away else "refused this")
 
     def succeeded(self) -> None:
         """Note a success."""
-        if self._away:
+        if self.away:
             with self._lock:
-                back, self._away, self._kind = self._away, False, ""
+                back, self.away, self._kind = self.away, False, ""
             if back:
                 logger.info("Redis at %s answers again", self._place)
