@@ -8,7 +8,8 @@ the wrong way, one call after the other within the request, until a gateway woul
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, suppress
+import os
+from contextlib import aclosing, asynccontextmanager, nullcontext, suppress
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -18,23 +19,27 @@ import httpx
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
-from asynctask import Condition, Jobs, Run
+from asynctask import AsyncTaskError, Condition, Jobs, MemoryStore, Run
 from asynctask.asgi import routes
 from demo import remote_api
 from demo.catalogue import CatalogueError
-from demo.duplicates import MemoryShelf, RemoteApi, find
+from demo.duplicates import MemoryShelf, RemoteApi, Shelf, find
 from demo.options import fail, listen, parse
-from demo.serve import announce, serve
-from demo.web import on_http_exception, page, problem, tenant, whole_number
+from demo.redis_server import RedisServer
+from demo.serve import announce, configure_logging, serve
+from demo.web import MoreHeaders, on_http_exception, page, problem, tenant, whole_number
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import AsyncIterator, Mapping
 
     from starlette.requests import Request
 
+    from asynctask.stores.base import Store
     from demo.catalogue import Catalogue
     from demo.options import Settings
 
@@ -50,8 +55,8 @@ def create_app(settings: Settings, catalogues: Mapping[str, Catalogue]) -> Starl
         catalogues: the products of each tenant.
     """
     remote = RemoteApi(settings.remote, max_connections=settings.max_at_once * len(catalogues))
-    shelf = MemoryShelf()
-    jobs = Jobs(shutdown_grace=2.0)
+    shelf, store = _memory() if settings.redis is None else _redis(settings.redis)
+    jobs = Jobs(store=store, shutdown_grace=2.0)
 
     @jobs.job(CHECK, cancelable=True)
     async def check_duplicates(run: Run) -> dict[str, int]:
@@ -113,7 +118,11 @@ def create_app(settings: Settings, catalogues: Mapping[str, Catalogue]) -> Starl
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        async with remote, jobs.lifespan(app):  # the connections outlive the jobs that use them
+        async with (
+            remote,
+            aclosing(shelf),
+            jobs.lifespan(app),
+        ):  # the connections outlive the jobs that use them
             yield
 
     return Starlette(
@@ -130,8 +139,29 @@ def create_app(settings: Settings, catalogues: Mapping[str, Catalogue]) -> Starl
             *page(),
         ],
         lifespan=lifespan,
+        middleware=[Middleware(MoreHeaders, {"X-Worker": str(os.getpid())})] if settings.redis else [],
         exception_handlers={HTTPException: on_http_exception},
     )
+
+
+def _memory() -> tuple[Shelf, Store]:
+    return MemoryShelf(), MemoryStore()
+
+
+def _redis(url: str) -> tuple[Shelf, Store]:
+    from asynctask.stores.redis import RedisStore  # imported where it is used: it needs the [redis] extra
+    from demo.cluster import RedisShelf
+
+    return RedisShelf(url), RedisStore(url)
+
+
+def from_environment() -> Starlette:
+    """The application of one of several worker processes."""
+    from demo.cluster import settings_of_worker
+
+    configure_logging()
+    settings = settings_of_worker()
+    return create_app(settings, settings.catalogues())
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -148,8 +178,30 @@ def main(arguments: list[str] | None = None) -> None:
     listener = listen(settings.host, settings.port)
     with suppress(KeyboardInterrupt), listener, remote_api.running(settings.latency) as remote:
         settings = msgspec.structs.replace(settings, remote=remote)
-        announce(settings, catalogues, listener)
-        serve(create_app(settings, catalogues), listener)
+        if settings.workers == 1 and settings.redis is None:
+            announce(settings, catalogues, listener)
+            serve(create_app(settings, catalogues), listener)
+        else:
+            serve_shared(settings, catalogues, listener)
+
+
+def serve_shared(settings: Settings, catalogues: Mapping[str, Catalogue], listener: socket.socket) -> None:
+    """Serve with the state in Redis, which is started here unless the settings name one."""
+    try:
+        from demo import cluster
+    except ImportError as error:
+        fail(f"Redis needs what 'make demo-cluster' installs: {error}")
+    try:
+        with nullcontext() if settings.redis else RedisServer() as own:
+            settings = msgspec.structs.replace(settings, redis=own.url if own else settings.redis)
+            cluster.check(settings)
+            announce(settings, catalogues, listener)
+            if settings.workers == 1:
+                serve(create_app(settings, catalogues), listener)
+            else:
+                cluster.serve_workers(settings, listener)
+    except (AsyncTaskError, RuntimeError, FileNotFoundError) as error:
+        fail(str(error))
 
 
 if __name__ == "__main__":

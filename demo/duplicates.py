@@ -109,6 +109,9 @@ class Shelf(Protocol):
     async def get(self, tenant: str) -> Found | None:
         """What was put last, None before the first check."""
 
+    async def aclose(self) -> None:
+        """Let go of connections."""
+
 
 class MemoryShelf:
     """A shelf for one process; two tenants' lists at most."""
@@ -121,3 +124,6 @@ class MemoryShelf:
 
     async def get(self, tenant: str) -> Found | None:
         return self._found.get(tenant)
+
+    async def aclose(self) -> None:
+        pass

@@ -33,6 +33,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     encoding: str | None = None
     gateway_limit: float = 30.0
     """Seconds after which the synchronous version is cut off."""
+    workers: int = 1
+    redis: str | None = None
+    """URL of the Redis that the workers share."""
     remote: str = ""
     """Base URL of the remote API."""
 
@@ -89,6 +92,8 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
         "when the synchronous version is cut off, as a gateway does",
         "SECONDS",
     )
+    add("--workers", _whole(1, 16), default.workers, "processes; more than one share their state", "N")
+    add("--redis", str, None, "where they share it (default for several: one of their own)", "URL")
     options = parser.parse_args(arguments)
     for name in ("title_column", "encoding"):
         if getattr(options, name) is not None and options.catalogue is None:

@@ -80,7 +80,12 @@ class RedisServer:
         """
         if self.process is not None:
             return
-        self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            self._command,
+            stdout=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C in a terminal is for the program that started it
+        )
         deadline = time.monotonic() + READY_WITHIN
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > deadline:

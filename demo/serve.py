@@ -46,6 +46,8 @@ def announce(settings: Settings, catalogues: Mapping[str, Catalogue], listener: 
         print("  Other machines reach it too, and its tokens are no secret.\n")
     for name, catalogue in catalogues.items():
         print(f"  {name + '-demo':<11}  {len(catalogue.titles):,} products ({catalogue.source})")
+    if settings.redis is not None:
+        print(f"  {settings.workers} processes share one Redis; the header X-Worker tells which one answered")
     calls = max(len(catalogue.titles) for catalogue in catalogues.values())
     seconds = calls * settings.latency
     print(

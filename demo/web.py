@@ -15,6 +15,8 @@ from starlette.routing import Mount, Route
 from asynctask.asgi import static_files
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import BaseRoute
@@ -91,16 +93,17 @@ def whole_number(request: Request, name: str, default: int, low: int, high: int)
     return int(text)
 
 
-class PageHeaders:
-    """Middleware that adds `PAGE_HEADERS` to the answers of the application it wraps."""
+class MoreHeaders:
+    """Middleware that adds headers to the answers of the application it wraps."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, headers: Mapping[str, str]) -> None:
         self.app = app
+        self.headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(PAGE_HEADERS)
+                MutableHeaders(scope=message).update(self.headers)
             await send(message)
 
         await self.app(scope, receive, send_with_headers)
@@ -112,7 +115,7 @@ def page() -> list[BaseRoute]:
     async def index(request: Request) -> FileResponse:
         return FileResponse(INDEX)
 
-    headers = [Middleware(PageHeaders)]
+    headers = [Middleware(MoreHeaders, PAGE_HEADERS)]
     return [
         Route("/", index, middleware=headers),
         Mount("/static", static_files(), middleware=headers),
