@@ -72,6 +72,7 @@ async def _body(run: Run, job: Job) -> BaseException | None:
     """Run the body and finish the run; return what it raised when it was cancelled from outside."""
     deadline = math.inf if job.timeout is None else anyio.current_time() + job.timeout
     scope = anyio.CancelScope(deadline=deadline)
+    result: Any = None
     raised: BaseException | None = None
     try:
         with scope:
@@ -79,10 +80,6 @@ async def _body(run: Run, job: Job) -> BaseException | None:
             try:
                 call = job.call(run)
                 result = await (Watched(call, run) if hasattr(call, "cr_frame") else call)  # type: ignore[arg-type]
-                if run.cancel_code or (deadline < math.inf and anyio.current_time() >= deadline):
-                    _fail(run, job, run.cancel_code or Code.TIMEOUT)
-                else:
-                    run.finish(Status.SUCCESS, result=_summary(run, result))
             except BaseException as exc:
                 raised = exc
                 raise  # to the scope, which takes its own cancellation
@@ -92,12 +89,14 @@ async def _body(run: Run, job: Job) -> BaseException | None:
             run.log(logging.WARNING, _LEFT_OPEN, run.key, run.run_id, exc_info=exc)
     try:
         outside = _cancelled_from_outside()
-        if raised is not None:
-            if isinstance(raised, JobError) or not (scope.cancel_called or outside):
-                _fail_with(run, raised)
-            else:
-                told = run.cancel_code or (Code.TIMEOUT if scope.cancel_called else Code.INTERRUPTED)
-                _stop(run, job, raised, told)
+        stopped = scope.cancel_called or outside
+        if raised is not None and (isinstance(raised, JobError) or not stopped):
+            _fail_with(run, raised)
+        elif stopped or (deadline < math.inf and anyio.current_time() >= deadline):
+            told = Code.INTERRUPTED if outside and not scope.cancel_called else Code.TIMEOUT
+            _stop(run, job, run.cancel_code or told, raised)
+        else:
+            run.finish(Status.SUCCESS, result=_summary(run, result))
         if not outside:
             await absorb_cancellations()
         return raised if outside else None
@@ -110,7 +109,7 @@ def _cancelled_from_outside() -> bool:
     return anyio.current_effective_deadline() == -math.inf
 
 
-def _stop(run: Run, job: Job, exc: BaseException, code: Code) -> None:
+def _stop(run: Run, job: Job, code: Code, exc: BaseException | None) -> None:
     """Finish a run that was told to stop; an exception that its body raised instead still reaches the log."""
     cancelled = anyio.get_cancelled_exc_class()
     rest = exc.split(cancelled)[1] if isinstance(exc, BaseExceptionGroup) else exc
