@@ -10,6 +10,7 @@ The first segment of the path says what happens to the request; the rest of it i
     /half      half a response head, then the connection is closed
     /cut       a response body that ends before its length
     /slow      a response whose body goes on once `server.gate` is open
+    /drip      a response whose body comes in pieces, with a turn of the event loop between them
     /close     200 with `Connection: close`
     /leave     200 as if to keep the connection, which is then closed
     /busy/N    503 with `Retry-After: 0` to the first N requests of this path, then 200
@@ -152,6 +153,12 @@ class HttpServer:
             await stream.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n")
             await self._wait_at_gate()
             await stream.send(b"3\r\ntwo\r\n0\r\n\r\n")
+            return True
+        elif kind == "drip":
+            await stream.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+            for _ in range(4):
+                await stream.send(b"4\r\ndrop\r\n")
+            await stream.send(b"0\r\n\r\n")
             return True
         elif kind in ("busy", "many"):
             self._busy[target] += 1

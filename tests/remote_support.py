@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import anyio
 import httpx
 import httpx2
 
 from asynctask.fast import FastTransport
 from asynctask.remote import PooledTransport
+
+if TYPE_CHECKING:
+    from tests.http_server import HttpServer
 
 CLIENTS = ["httpx", "httpx2"]
 
@@ -37,3 +41,22 @@ def client_of(kind: str, transport: Any = None, *, timeout: Any = 30, **options:
         options.setdefault("verify", False)  # most tests speak http: spare them reading the certificates
         transport = (FastTransport if kind.startswith("fast") else PooledTransport)(**options)
     return package_of(kind).AsyncClient(transport=transport, timeout=timeout)
+
+
+async def all_connections_work(server: HttpServer, client: Any, connections: int) -> None:
+    """Assert that no connection was lost for good: so many requests are under way at once, and no more."""
+    target = f"/hold/{len(server.requests)}"
+    statuses = []
+
+    async def hold() -> None:
+        statuses.append((await client.post(f"{server.url}{target}")).status_code)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(connections):
+            group.start_soon(hold)
+        with anyio.fail_after(30):
+            while server.times(target) < connections:
+                await anyio.sleep(0.001)
+        server.open_gate()
+    assert statuses == [200] * connections
+    assert server.peak <= connections

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import anyio
 import pytest
 
 from asynctask.batch import map_concurrently
-from tests.http_server import HttpServer, serve
-from tests.remote_support import ALL, client_of, package_of
+from tests.http_server import serve
+from tests.remote_support import ALL, all_connections_work, client_of, package_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize(("anyio_backend", "kind"), ALL)]
 
@@ -21,24 +19,6 @@ FAULTS = {
     "stall": "ReadTimeout",
 }
 """What the server does, and the error classes that may come of it."""
-
-
-async def all_connections_work(server: HttpServer, client: Any) -> None:
-    """Assert that no connection was lost for good: so many requests are under way at once, and no more."""
-    server.open_gate()
-    held = server.held
-    statuses = []
-
-    async def hold() -> None:
-        statuses.append((await client.post(f"{server.url}/hold/again")).status_code)
-
-    async with anyio.create_task_group() as group:
-        for _ in range(CONNECTIONS):
-            group.start_soon(hold)
-        await server.wait_for(held=held + CONNECTIONS)
-        server.open_gate()
-    assert statuses == [200] * CONNECTIONS
-    assert server.peak <= CONNECTIONS
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -53,7 +33,7 @@ async def test_a_fault_is_an_error_of_its_request_alone(kind: str, fault: str) -
                 await client.post(f"{server.url}/{fault}/{n}", timeout=timeout)
             assert caught.value.request.url.path == f"/{fault}/{n}"
             assert server.times(f"/{fault}/{n}") == 1
-        await all_connections_work(server, client)
+        await all_connections_work(server, client, CONNECTIONS)
 
 
 async def test_a_refused_connection_is_a_connect_error(kind: str) -> None:
@@ -62,7 +42,7 @@ async def test_a_refused_connection_is_a_connect_error(kind: str) -> None:
         for _ in range(2 * CONNECTIONS):
             with pytest.raises(package_of(kind).ConnectError):
                 await client.get("http://127.0.0.1:1/")
-        await all_connections_work(server, client)
+        await all_connections_work(server, client, CONNECTIONS)
 
 
 async def test_a_mixed_batch_has_an_outcome_for_every_item(kind: str) -> None:
@@ -83,7 +63,7 @@ async def test_a_mixed_batch_has_an_outcome_for_every_item(kind: str) -> None:
             else:
                 assert isinstance(outcome.error, package.TransportError)
         assert [server.times(f"/{fault}/{n}") for n, fault in items] == [1] * len(items)
-        await all_connections_work(server, client)
+        await all_connections_work(server, client, CONNECTIONS)
 
 
 async def test_a_503_is_an_answer_like_others(kind: str) -> None:
