@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -13,108 +12,11 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from asynctask import (
-    JobError,
-    Jobs,
-    MemoryStore,
-    NotCancelableError,
-    Run,
-    ShuttingDownError,
-    Snapshot,
-    Status,
-)
+from asynctask import JobError, Jobs, NotCancelableError, Run, Status
 from asynctask.testing import Gate, drained, run_job
+from tests.stubborn import STUBBORN, Body, has_children, over, sleeps, started, turns_it_into_an_error
 
 pytestmark = pytest.mark.anyio
-
-Body = Callable[[Run], Awaitable[Any]]
-
-
-async def sleeps(run: Run) -> None:
-    """Waits for ever."""
-    await anyio.sleep_forever()
-
-
-async def swallows_once(run: Run) -> None:
-    """Catches the first cancellation, as careless code does, and goes on."""
-    try:
-        await anyio.sleep_forever()
-    except BaseException:
-        pass
-    await anyio.sleep_forever()
-
-
-async def swallows_and_returns(run: Run) -> dict[str, int]:
-    """Catches it and returns what it has, as if all were done."""
-    try:
-        await anyio.sleep_forever()
-    except BaseException:
-        return {"done": 3}
-    return {"done": 10}
-
-
-async def swallows_many(run: Run) -> None:
-    """A loop that takes each cancellation for a failed item."""
-    for _ in range(10):
-        try:
-            await anyio.sleep_forever()
-        except BaseException:
-            run.advance(failed=1)
-
-
-async def turns_it_into_an_error(run: Run) -> None:
-    """Raises something else out of its cleanup."""
-    try:
-        await anyio.sleep_forever()
-    finally:
-        raise ValueError("cleanup failed")
-
-
-async def has_children(run: Run) -> None:
-    """Waits in a task group, one of whose children fails while it is cancelled."""
-
-    async def child() -> None:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            raise ValueError("cleanup failed")
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(child)
-        group.start_soon(anyio.sleep_forever)
-
-
-async def maps(run: Run) -> None:
-    """Waits in a batch."""
-    await run.map(anyio.sleep, [3600] * 50, max_at_once=10, on_error="collect")
-
-
-async def is_within_a_scope(run: Run) -> None:
-    """Has limits of its own around what it waits for."""
-    with anyio.move_on_after(3600), anyio.fail_after(3600):
-        await anyio.sleep_forever()
-
-
-STUBBORN = [
-    *(sleeps, swallows_once, swallows_and_returns, swallows_many, turns_it_into_an_error),
-    *(has_children, maps, is_within_a_scope),
-]
-
-
-async def started(jobs: Jobs, body: Body, **options: Any) -> None:
-    """Register a body as the job "job", trigger it, and return when it waits."""
-    jobs.job("job", **options)(body)
-    await jobs.trigger("job")
-    await anyio.wait_all_tasks_blocked()
-
-
-async def over(jobs: Jobs) -> Snapshot:
-    """The snapshot at the end of the run."""
-    snapshot = await jobs.wait("job", timeout=10)
-    assert snapshot.status.terminal, "the run did not end"
-    assert isinstance(jobs.store, MemoryStore)
-    assert jobs.store.running == 0
-    return snapshot
 
 
 @pytest.mark.parametrize("body", STUBBORN)
@@ -142,113 +44,6 @@ async def test_a_run_past_its_timeout_is_failed_as_timeout(body: Body) -> None:
     assert not snapshot.cancel_requested
     assert snapshot.duration_ms is not None
     assert snapshot.duration_ms >= 10
-
-
-@pytest.mark.parametrize("body", STUBBORN)
-async def test_a_run_cut_off_by_the_end_of_the_application_is_failed_as_interrupted(body: Body) -> None:
-    """uvicorn#451: within the grace it may finish, then it is cut off, and nothing stays RUNNING."""
-    jobs = Jobs(shutdown_grace=0.01)
-    async with jobs:
-        await started(jobs, body)
-    snapshot = await over(jobs)
-    assert (snapshot.status, snapshot.error_code) == (Status.FAILED, "interrupted")
-    assert snapshot.error_message == "The server shut down before the run finished."
-
-
-@pytest.mark.parametrize("serving", [True, False], ids=["while it serves", "during the grace"])
-@pytest.mark.parametrize("body", STUBBORN)
-async def test_a_run_whose_application_is_cancelled_is_failed_as_interrupted(
-    body: Body, serving: bool
-) -> None:
-    """The server is to leave at once: the task of the lifespan itself is cancelled."""
-    jobs = Jobs(shutdown_grace=3600)
-
-    async def serve() -> None:
-        async with jobs:
-            await started(jobs, body)
-            if serving:
-                await anyio.sleep_forever()
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(serve)
-        await anyio.wait_all_tasks_blocked()
-        assert (await jobs.status("job")).status is Status.RUNNING
-        group.cancel_scope.cancel()
-    snapshot = await over(jobs)
-    assert (snapshot.status, snapshot.error_code) == (Status.FAILED, "interrupted")
-
-
-@pytest.mark.parametrize("body", [sleeps, swallows_once, maps])
-async def test_a_run_whose_applications_task_is_cancelled_by_asyncio(
-    body: Body, anyio_backend_name: str
-) -> None:
-    """Servers on asyncio cancel the lifespan's task itself, without a scope."""
-    if anyio_backend_name != "asyncio":
-        return
-    jobs = Jobs(shutdown_grace=3600)
-
-    async def serve() -> None:
-        async with jobs:
-            await started(jobs, body)
-            await anyio.sleep_forever()
-
-    task = asyncio.create_task(serve())
-    await anyio.wait_all_tasks_blocked()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert (await over(jobs)).error_code == "interrupted"
-
-
-async def test_an_exception_of_the_application_interrupts_at_once() -> None:
-    """There is no point in a grace when what holds the application together is gone."""
-    jobs = Jobs(shutdown_grace=3600)
-    with pytest.raises(ValueError, match="broken"):
-        async with jobs:
-            await started(jobs, sleeps)
-            raise ValueError("broken")
-    assert (await over(jobs)).error_code == "interrupted"
-
-
-async def test_a_run_may_finish_within_the_grace() -> None:
-    """The application ends as soon as the last run has; triggers are refused meanwhile."""
-    jobs, gate = Jobs(shutdown_grace=3600), Gate()
-    refused: list[Exception] = []
-
-    async def finishes(run: Run) -> str:
-        await gate.wait()
-        return "done"
-
-    async def open_during_shutdown() -> None:
-        await anyio.wait_all_tasks_blocked()
-        try:
-            await jobs.trigger("job")
-        except ShuttingDownError as exc:
-            refused.append(exc)
-        gate.open()
-
-    async with anyio.create_task_group() as group:
-        async with jobs:
-            await started(jobs, finishes)
-            group.start_soon(open_during_shutdown)
-    assert (await over(jobs)).result == "done"
-    assert len(refused) == 1
-
-
-async def test_many_runs_end_together() -> None:
-    """1,000 runs under way when the application ends: each is told, none is left."""
-    jobs = Jobs(shutdown_grace=0, max_running=1000)
-
-    @jobs.job("a/{n}")
-    async def job(run: Run) -> None:
-        await anyio.sleep_forever()
-
-    async with jobs:
-        for n in range(1000):
-            await jobs.trigger("a/{n}", params={"n": str(n)})
-    runs = await jobs.runs()
-    assert len(runs) == 1000
-    assert {run.error_code for run in runs} == {"interrupted"}
 
 
 async def test_a_storm_of_cancellations_is_one_cancellation() -> None:
@@ -315,23 +110,6 @@ async def test_a_cancel_between_trigger_and_first_step() -> None:
         await jobs.cancel("job")
         assert (await over(jobs)).error_code == "cancelled"
     assert reached == []
-
-
-async def test_a_visitors_cancel_outlives_the_shutdown_that_follows() -> None:
-    """Who asked first decides the code."""
-    jobs = Jobs(shutdown_grace=0)
-
-    async def slow(run: Run) -> None:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            with anyio.CancelScope(shield=True):
-                await anyio.sleep(0.01)
-
-    async with jobs:
-        await started(jobs, slow, cancelable=True)
-        await jobs.cancel("job")
-    assert (await over(jobs)).error_code == "cancelled"
 
 
 async def test_a_job_in_a_thread_stops_by_looking() -> None:
@@ -472,50 +250,6 @@ async def test_a_caller_that_is_cancelled_does_not_take_the_run_along() -> None:
         assert scope.cancelled_caught
         gate.open()
         assert (await over(jobs)).result == "done"
-
-
-class Slow(MemoryStore):
-    """A memory store whose steps take a moment, as those of a remote one; shielded as the protocol asks."""
-
-    async def settle(self, run: Run) -> bool:
-        with anyio.CancelScope(shield=True):
-            await anyio.sleep(0.005)
-            return await super().settle(run)
-
-
-@pytest.mark.parametrize("grace", [0, 0.002])
-async def test_outcomes_reach_a_slow_store_before_the_application_is_gone(grace: float) -> None:
-    """Shutdown waits for settling, also under a cancellation from outside."""
-    jobs = Jobs(store=Slow(), shutdown_grace=grace)
-    async with jobs:
-        await started(jobs, sleeps)
-    assert (await over(jobs)).error_code == "interrupted"
-    with anyio.CancelScope() as scope:
-        async with jobs:
-            await jobs.trigger("job")
-            await anyio.wait_all_tasks_blocked()
-            scope.cancel()
-            await anyio.sleep_forever()
-    assert (await over(jobs)).error_code == "interrupted"
-
-
-class Unshielded(MemoryStore):
-    """A store whose author forgot the shield."""
-
-    async def settle(self, run: Run) -> bool:
-        await anyio.sleep(0.005)
-        return await super().settle(run)
-
-
-async def test_the_engine_shields_the_settling_of_a_run_that_was_cut_off() -> None:
-    """A store without a shield of its own still hears how the run ended."""
-    jobs = Jobs(store=Unshielded())
-    with anyio.CancelScope() as scope:
-        async with jobs:
-            await started(jobs, sleeps)
-            scope.cancel()
-            await anyio.sleep_forever()
-    assert (await over(jobs)).error_code == "interrupted"
 
 
 async def test_drained_jobs_can_go_on() -> None:
