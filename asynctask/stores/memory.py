@@ -10,13 +10,13 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from time import monotonic
 from types import TracebackType
 from typing import Self
 
 import anyio
-from cachetools import TTLCache
+from cachetools import Cache, TTLCache
 
 from asynctask.context import logger
 from asynctask.errors import ConfigurationError
@@ -26,20 +26,24 @@ from asynctask.snapshot import Snapshot
 from asynctask.stores.base import PROGRESS_INTERVAL, Claim, newest_first
 
 
-class _Finished(TTLCache[Hashable, Snapshot]):
+class _Finished(TTLCache[Key, Snapshot]):
     """Finished snapshots; counts what leaves, and why."""
 
     evicted = 0
     expired = 0
 
-    def expire(self, time: float | None = None) -> list[tuple[Hashable, Snapshot]]:
+    def expire(self, time: float | None = None) -> list[tuple[Key, Snapshot]]:
         gone = super().expire(time)
         self.expired += len(gone)
         return gone
 
-    def popitem(self) -> tuple[Hashable, Snapshot]:
+    def popitem(self) -> tuple[Key, Snapshot]:
         self.evicted += 1
         return super().popitem()
+
+    def scan(self) -> list[tuple[Key, Snapshot]]:
+        """Return all, without making any of them the most recently read."""
+        return [(key, Cache.__getitem__(self, key)) for key in self]
 
 
 class MemoryStore:
@@ -159,14 +163,10 @@ class MemoryStore:
     async def list(self, tenant: str) -> list[Snapshot]:
         """Return the snapshots of a tenant's keys."""
         self._finished.expire()
-        found: dict[Hashable, Snapshot] = {
-            key: run.snapshot() for key, run in self._running.items() if key.tenant == tenant
-        }
-        # Over a copy, since a suspended iterator would freeze the cache's clock; which goes on meanwhile.
-        for key in list(self._finished):
-            mine = isinstance(key, Key) and key.tenant == tenant and key not in found
-            if mine and (snapshot := self._finished.get(key)) is not None:
-                found[key] = snapshot
+        found = {key: run.snapshot() for key, run in self._running.items() if key.tenant == tenant}
+        for key, snapshot in self._finished.scan():
+            if key.tenant == tenant:
+                found.setdefault(key, snapshot)
         return newest_first([*found.values()])
 
     def _read(self, key: Key) -> Snapshot | None:
