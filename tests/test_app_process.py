@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from demo import remote_api
 from tests.demo_process import CHECK, ROOT, Demo, running_demo
 
 if TYPE_CHECKING:
@@ -144,3 +145,30 @@ def test_log_tells_job_run_and_tenant() -> None:
     assert any("at 20 of 40" in line for line in lines)
     assert "SUCCESS" in lines[-1]
     assert log.count("HTTP Request") == 0
+
+
+def test_remote_api_is_calm(capfd: pytest.CaptureFixture[str]) -> None:
+    """A call that is cut off half way, as a cancelled check leaves them, is no error of the remote API's."""
+    with remote_api.running(0.0) as url:
+        host, port = url.removeprefix("http://").split(":")
+        for _ in range(5):
+            with socket.create_connection((host, int(port)), timeout=30) as connection:
+                connection.sendall(b"POST /fingerprint HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
+        for body, status in (
+            (b'{"title":"Mug"}', 200),
+            (b"", 400),
+            (b"{}", 400),
+            (b"\xff", 400),
+            (b"[" * 2**21, 413),
+        ):
+            assert httpx.post(f"{url}/fingerprint", content=body, trust_env=False).status_code == status
+        assert httpx.get(f"{url}/stats", trust_env=False).json() == {"calls": 1, "peak": 1}
+    assert capfd.readouterr().err == ""
+
+
+def test_remote_api_by_hand() -> None:
+    """A port that is taken is told; --help explains the options."""
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit, match="2"):
+        remote_api.main([f"--port={taken.getsockname()[1]}"])
+    with pytest.raises(SystemExit, match="0"):
+        remote_api.main(["--help"])
