@@ -1,4 +1,9 @@
-"""A network that fails: a TCP proxy between a worker and its Redis, in a thread of its own."""
+"""A network that fails: TCP proxies between the workers and Redis, in a process of their own.
+
+    python -m tests.faults.proxy TARGET COUNT
+
+prints the ports of its proxies, and then obeys lines like `1 blackhole 0.3` on its standard input.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,13 @@ import asyncio
 import contextlib
 import socket
 import struct
-import threading
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
     from types import TracebackType
     from typing import Self
-
-T = TypeVar("T")
 
 Mode = Literal["pass", "blackhole", "mute", "slow", "late", "reset"]
 """`pass` forwards; `blackhole` swallows both directions; `mute` forwards requests and drops the answers;
@@ -22,62 +25,73 @@ Mode = Literal["pass", "blackhole", "mute", "slow", "late", "reset"]
 resets every connection."""
 
 
-class Proxy:
-    """Forwards connections to a port of 127.0.0.1, or does not.
+class Network:
+    """The proxies, as the test holds them.
 
     Args:
-        target: the port of the server.
+        target: the port of the server behind them.
+        count: how many there are.
     """
 
-    def __init__(self, target: int) -> None:
-        self._target = target
-        self._mode: Mode = "pass"
-        self.seconds = 0.3
-        """By how much `slow` and `late` delay."""
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
-        self._pairs: set[Pair] = set()
-        self._server: asyncio.Server | None = None
-        self.port = 0
+    def __init__(self, target: int, count: int) -> None:
+        self._command = [sys.executable, "-m", "tests.faults.proxy", str(target), str(count)]
+        self.ports: list[int] = []
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        self._server = self._do(asyncio.start_server(self._connected, "127.0.0.1", 0))
-        self.port = self._server.sockets[0].getsockname()[1]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, text=True, bufsize=1)
+        self.ports = [int(port) for port in self._answer().split()]
         return self
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        self._do(self._close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        with self._process:
+            self._process.kill()
 
-    def set(self, mode: Mode, seconds: float = 0.3) -> None:
-        """Change how the network behaves, for connections there are and for new ones."""
+    def set(self, number: int, mode: Mode, seconds: float = 0.3) -> None:
+        """Change how the network of one worker behaves, for connections there are and for new ones.
 
-        async def change() -> None:
-            self._mode, self.seconds = mode, seconds
-            for pair in list(self._pairs):
-                # What lost bytes cannot be healed: the other side would misread the rest.
-                if mode == "reset" or pair.torn:
-                    pair.reset()
+        Args:
+            number: of the worker.
+            mode: how.
+            seconds: by how much `slow` and `late` delay.
+        """
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{number} {mode} {seconds}\n")
+        assert self._answer() == "ok"
 
-        self._do(change())
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
 
-    def _do(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
 
-    async def _close(self) -> None:
-        assert self._server is not None
-        self._server.close()
+class Proxy:
+    """One proxy.
+
+    Args:
+        target: the port of the server behind it.
+    """
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._mode: str = "pass"
+        self._seconds = 0.3
+        self._pairs: set[Pair] = set()
+
+    async def start(self) -> int:
+        """Listen, and return where."""
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        port: int = server.sockets[0].getsockname()[1]
+        return port
+
+    def set(self, mode: str, seconds: float) -> None:
+        """Change how it behaves."""
+        self._mode, self._seconds = mode, seconds
         for pair in list(self._pairs):
-            pair.reset()
-        pending = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in pending:
-            task.cancel()
-        await asyncio.gather(*pending, return_exceptions=True)
+            # What lost bytes cannot be healed: the other side would misread the rest.
+            if mode == "reset" or pair.torn:
+                pair.reset()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         pair = Pair(writer)
@@ -93,11 +107,11 @@ class Proxy:
             answers = asyncio.ensure_future(self._pump(pair, far_reader, writer, "mute", "slow"))
             await asyncio.wait([requests, answers], return_when=asyncio.FIRST_COMPLETED)
             if self._mode == "late":
-                await asyncio.sleep(self.seconds)
+                await asyncio.sleep(self._seconds)
             for task in (requests, answers):
                 task.cancel()
             await asyncio.gather(requests, answers, return_exceptions=True)
-        except (OSError, asyncio.CancelledError):
+        except OSError:
             pass
         finally:
             self._pairs.discard(pair)
@@ -115,17 +129,11 @@ class Proxy:
             while data := await reader.read(65_536):
                 if self._mode in ("blackhole", swallow):
                     pair.torn = True
-                    continue
-                if self._mode == delay:
-                    self._loop.call_later(self.seconds, _write, writer, data)
+                elif self._mode == delay:
+                    asyncio.get_running_loop().call_later(self._seconds, _write, writer, data)
                 else:
                     writer.write(data)
                     await writer.drain()
-
-
-def _write(writer: asyncio.StreamWriter, data: bytes) -> None:
-    if not writer.is_closing():
-        writer.write(data)
 
 
 class Pair:
@@ -149,3 +157,23 @@ class Pair:
                     found: socket.socket = writer.get_extra_info("socket")
                     found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 writer.transport.abort()
+
+
+def _write(writer: asyncio.StreamWriter, data: bytes) -> None:
+    if not writer.is_closing():
+        writer.write(data)
+
+
+async def main(target: int, count: int) -> None:
+    """Run the proxies until standard input ends."""
+    proxies = [Proxy(target) for _ in range(count)]
+    print(*[await proxy.start() for proxy in proxies], flush=True)
+    loop = asyncio.get_running_loop()
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        number, mode, seconds = line.split()
+        proxies[int(number)].set(mode, float(seconds))
+        print("ok", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]), int(sys.argv[2])))

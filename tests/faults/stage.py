@@ -22,7 +22,7 @@ from demo.redis_server import RedisServer
 from tests.faults.checker import violations
 from tests.faults.client import Client
 from tests.faults.history import History
-from tests.faults.proxy import Proxy
+from tests.faults.proxy import Network
 from tests.faults.worker import Settings
 
 if TYPE_CHECKING:
@@ -39,17 +39,20 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Worker:
-    """A worker process with its proxy.
+    """A worker process.
 
     Args:
         number: of the worker.
-        proxy: between it and Redis.
+        redis_port: where it finds Redis, or what stands before it.
         folder: where its log goes.
+        lease: of its store, in seconds.
+        timeout: of its store, in seconds.
     """
 
-    def __init__(self, number: int, proxy: Proxy, folder: Path) -> None:
+    def __init__(self, number: int, redis_port: int, folder: Path, *, lease: float, timeout: float) -> None:
         self.number = number
-        self.proxy = proxy
+        self._redis_port = redis_port
+        self._lease, self._timeout = lease, timeout
         self.port = _free_port()
         self.paused = False
         self.log = folder / f"worker-{number}.log"
@@ -64,11 +67,11 @@ class Worker:
     def start(self, *, wait: bool = True) -> None:
         """Start the process; with `wait`, until it listens."""
         settings = Settings(
-            redis=f"redis://:{quote(SECRET, safe='')}@127.0.0.1:{self.proxy.port}/0",
+            redis=f"redis://:{quote(SECRET, safe='')}@127.0.0.1:{self._redis_port}/0",
             port=self.port,
             diary=str(self._diary),
-            lease=LEASE,
-            timeout=TIMEOUT,
+            lease=self._lease,
+            timeout=self._timeout,
             ttl=TTL,
         )
         command = [sys.executable, "-m", "tests.faults.worker", msgspec.json.encode(settings).decode()]
@@ -116,9 +119,12 @@ class Stage:
 
     Args:
         folder: where diary, history and logs go.
+        lease: of the workers' stores, in seconds.
+        timeout: of the workers' stores, in seconds.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, lease: float = LEASE, timeout: float = TIMEOUT) -> None:
+        self._lease, self._timeout = lease, timeout
         self.folder = folder
         self.history = History(folder / "diary", folder / "history.jsonl")
         self._stack = ExitStack()
@@ -128,9 +134,11 @@ class Stage:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(self.server)
-            for number in range(3):
-                proxy = stack.enter_context(Proxy(self.server.port))
-                self.workers.append(Worker(number, proxy, self.folder))
+            self.network = stack.enter_context(Network(self.server.port, 3))
+            self.workers = [
+                Worker(number, port, self.folder, lease=self._lease, timeout=self._timeout)
+                for number, port in enumerate(self.network.ports)
+            ]
             stack.callback(self._end)
             self.start_all()
             self._stack = stack.pop_all()
@@ -222,7 +230,7 @@ class Stage:
         with self.look() as client:
             client.config_set("maxmemory", 0)
         for worker in self.workers:
-            worker.proxy.set("pass")
+            self.network.set(worker.number, "pass")
             self.go_on(worker.number, time.monotonic())
         self.start_all()
 
@@ -239,7 +247,7 @@ class Stage:
         answers = [answer for answer in history.answers if answer.began > since]
         entries = [entry for entry in history.entries() if entry.t > since]
         faults = [fault for fault in history.faults if fault.until > since]
-        found = violations(answers, faults, entries, lease=LEASE)
+        found = violations(answers, faults, entries, lease=self._lease)
         found += [f"secret told: {text[:200]}" for text in self._texts() if "hunter2" in text]
         assert not found, "\n".join([*found[:20], f"{len(found)} in all; the history is {history.log}"])
 

@@ -85,9 +85,9 @@ class Chaos:
 
     async def network(self, victim: int, seconds: float, mode: Mode) -> None:
         began = time.monotonic()
-        self._stage.workers[victim].proxy.set(mode, TIMEOUT * 1.2 if mode == "late" else TIMEOUT / 4)
+        self._stage.network.set(victim, mode, TIMEOUT * 1.2 if mode == "late" else TIMEOUT / 4)
         await anyio.sleep(seconds)
-        self._stage.workers[victim].proxy.set("pass")
+        self._stage.network.set(victim, "pass")
         self._stage.history.fault(mode, victim, began=began)
 
     async def redis(self, victim: int, seconds: float, mode: Mode) -> None:

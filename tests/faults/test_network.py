@@ -34,9 +34,9 @@ async def test_short_blackhole(stage: Stage) -> None:
     client = stage.client("short blackhole")
     run = await client.trigger(0, "work/short-blackhole", steps=40)
     began = time.monotonic()
-    stage.workers[0].proxy.set("blackhole")
+    stage.network.set(0, "blackhole")
     await anyio.sleep(LEASE / 4)
-    stage.workers[0].proxy.set("pass")
+    stage.network.set(0, "pass")
     stage.history.fault("blackhole", 0, began=began)
     done = await client.watch("work/short-blackhole", lambda: [1, 2], until=over, limit=LIMIT)
     assert (done.run, done.state) == (run.run, "SUCCESS")
@@ -47,7 +47,7 @@ async def test_long_blackhole(stage: Stage) -> None:
     client, key = stage.client("long blackhole"), "work/long-blackhole"
     first = await client.trigger(0, key, steps=1000)
     began = time.monotonic()
-    stage.workers[0].proxy.set("blackhole")
+    stage.network.set(0, "blackhole")
     away = await client.status(0, key)
     assert (away.status, away.code) == (503, "store_unavailable")
     lost = await client.watch(key, lambda: [1, 2], until=over, limit=LIMIT)
@@ -57,7 +57,7 @@ async def test_long_blackhole(stage: Stage) -> None:
     assert runs_of(stage, key)[str(first.run)] == ["worker_lost"]  # it had stopped before
     done = await client.watch(key, lambda: [1, 2], until=over, limit=LIMIT)
     assert (done.run, done.state) == (second.run, "SUCCESS")
-    stage.workers[0].proxy.set("pass")
+    stage.network.set(0, "pass")
     stage.history.fault("blackhole", 0, began=began)
     back = await client.watch(key, lambda: [0], until=lambda a: a.status == 200, limit=LIMIT)
     assert back.run == second.run
@@ -69,11 +69,11 @@ async def test_lost_answers(stage: Stage) -> None:
     client, key = stage.client("lost answers"), "work/lost-answers"
     await client.status(0, key)  # so that there is a connection to send the claim on
     began = time.monotonic()
-    stage.workers[0].proxy.set("mute")
+    stage.network.set(0, "mute")
     refused = await client.trigger(0, key, steps=3)
     assert (refused.status, refused.code) == (503, "store_unavailable")
     joined = await client.trigger(1, key, steps=3)
-    stage.workers[0].proxy.set("pass")
+    stage.network.set(0, "pass")
     stage.history.fault("mute", 0, began=began)
     assert joined.status == 202
     done = await client.watch(key, lambda: [1, 2], until=over, limit=LEASE + 1)
@@ -94,14 +94,14 @@ async def test_lost_answer_is_asked_for_again(stage: Stage) -> None:
         answers.append(await client.trigger(0, key, steps=5))
 
     began = time.monotonic()
-    stage.workers[0].proxy.set("mute")
+    stage.network.set(0, "mute")
     async with anyio.create_task_group() as group:
         group.start_soon(trigger)
         with stage.look() as redis:
             while not redis.exists("asynctask:{t:}:work/%7Bname%7D:work/lost-once"):
                 assert time.monotonic() < began + TIMEOUT / 2, "the claim was not sent in time"
                 await anyio.sleep(0.01)
-        stage.workers[0].proxy.set("pass")
+        stage.network.set(0, "pass")
     stage.history.fault("mute", 0, began=began)
     (answer,) = answers
     assert (answer.status, answer.started) == (202, True)
@@ -114,11 +114,11 @@ async def test_late_requests(stage: Stage) -> None:
     """A claim that arrives after its sender has given up executes nothing, and is given up in turn."""
     client, key = stage.client("late"), "work/late"
     began = time.monotonic()
-    stage.workers[0].proxy.set("late", 1.5 * TIMEOUT)
+    stage.network.set(0, "late", 1.5 * TIMEOUT)
     refused = await client.trigger(0, key, steps=3)
     assert refused.status == 503
     await anyio.sleep(TIMEOUT)
-    stage.workers[0].proxy.set("pass")
+    stage.network.set(0, "pass")
     stage.history.fault("late", 0, began=began)
     await client.watch(key, lambda: [1, 2], until=lambda a: a.state != "RUNNING", limit=LEASE + TIMEOUT + 1)
     assert runs_of(stage, key) == {}
@@ -131,12 +131,12 @@ async def test_slow_network(stage: Stage) -> None:
     """Answers that take a while are only slow: nothing fails, and no run is lost."""
     client, key = stage.client("slow"), "work/slow"
     began = time.monotonic()
-    stage.workers[0].proxy.set("slow", TIMEOUT / 6)
+    stage.network.set(0, "slow", TIMEOUT / 6)
     run = await client.trigger(0, key, steps=50)
     assert (run.status, run.started) == (202, True)
     done = await client.watch(key, lambda: [0], until=over, limit=LIMIT)
     assert (done.run, done.state) == (run.run, "SUCCESS")
-    stage.workers[0].proxy.set("pass")
+    stage.network.set(0, "pass")
     stage.history.fault("slow", 0, began=began)
 
 
@@ -147,8 +147,8 @@ async def test_resets(stage: Stage) -> None:
     assert run.started
     for _ in range(8):
         began = time.monotonic()
-        stage.workers[0].proxy.set("reset")
-        stage.workers[0].proxy.set("pass")
+        stage.network.set(0, "reset")
+        stage.network.set(0, "pass")
         stage.history.fault("reset", 0, began=began)
         assert (await client.status(0, key)).status == 200
         await anyio.sleep(0.1)

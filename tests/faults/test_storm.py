@@ -10,15 +10,23 @@ import pytest
 
 from tests.faults.client import over
 from tests.faults.history import Answer
+from tests.faults.stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from tests.faults.stage import Stage
+    from pathlib import Path
 
 pytestmark = [pytest.mark.anyio, pytest.mark.faults]
 
 TRIGGERS = 1000
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    """Workers with the store's own defaults: a machine that is this busy needs a lease that is no toy."""
+    with Stage(tmp_path, lease=15.0, timeout=3.0) as stage:
+        yield stage
+        stage.check(0.0)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from asynctask.errors import ConfigurationError, StoreUnavailableError
 from asynctask.messages import describe
 from asynctask.stores.redis.address import place
 from asynctask.stores.redis.health import Health, unavailable
+from asynctask.stores.redis.patience import patience
 from asynctask.stores.redis.scripts import Script
 
 try:
@@ -24,7 +25,7 @@ except ModuleNotFoundError as exc:
     raise ImportError("RedisStore needs redis-py: pip install 'starlette-asynctask[redis]'") from exc
 
 from redis.asyncio.retry import Retry as AsyncRetry
-from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
+from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 T = TypeVar("T")
@@ -33,9 +34,8 @@ OLDEST = (6, 2)
 """The oldest server that will do. Valkey says 7.2 when it is asked."""
 PATIENCE = 10.0
 """How long a step waits for its turn when many are asked for at once, in seconds."""
-ATTEMPTS = 3
-"""How often a step is sent at most. Each is idempotent, so that an answer lost on its way does no harm."""
 
+_PAUSES = (0.02, 0.1)  # seconds before a second and a third try; each step is idempotent, so none does harm
 _errors = redis.exceptions
 # On uvloop, writing to a connection that was reset is a RuntimeError, which redis-py passes on.
 _RETRIED: Any = (_errors.ConnectionError, _errors.TimeoutError, RuntimeError, OSError)
@@ -96,12 +96,11 @@ class Server:
             self._url,
             # A few more than the slots, since a connection goes back a moment after its slot.
             max_connections=self._max_connections + 10,
-            socket_timeout=self.timeout / 2,  # so that a lost answer leaves time for a second try
-            socket_connect_timeout=self.timeout / 2,
+            socket_timeout=None,  # see `_try`
+            socket_connect_timeout=None,
             protocol=2,
-            retry=AsyncRetry(
-                ExponentialWithJitterBackoff(base=0.02, cap=0.5), ATTEMPTS - 1, supported_errors=_RETRIED
-            ),
+            # One more where it may learn the new shape of a cluster; the others are made in `_try`.
+            retry=AsyncRetry(NoBackoff(), int(self._cluster)),
         )
         self._fit = False
         try:
@@ -143,24 +142,34 @@ class Server:
     async def _reach(self, step: Callable[[], Awaitable[T]]) -> T:
         if self._client is None:
             raise unavailable("is not started: enter the lifespan of its Jobs")
-        failures = self.health.failures
+        streak = self.health.streak
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._slots.acquire()
         except TimeoutError as exc:
             raise unavailable("has too much to do") from exc
         try:
-            if self.health.away and self.health.failures != failures:
-                # Whoever had a turn before us found it away: to find that out one by one would take for ever.
+            if self.health.streak >= streak + self._max_connections:
+                # All who had a turn before us found it away. To find that out in turn would take for ever.
                 raise unavailable("cannot be reached")
-            async with asyncio.timeout(self.timeout):
-                result = await step()
+            result = await self._try(step)
         except _TROUBLE as exc:
             raise self.health.failed(exc, away=isinstance(exc, _AWAY)) from exc
         finally:
             self._slots.release()
         self.health.succeeded()
         return result
+
+    async def _try(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Take a step, again if its answer does not come, within the timeout in all."""
+        async with patience(self.timeout):
+            for pause in _PAUSES:
+                try:
+                    async with patience(self.timeout / 2):
+                        return await step()
+                except _RETRIED:
+                    await asyncio.sleep(pause)
+            return await step()
 
     async def _check(self) -> None:
         """See whether the server is fit. Whoever may not ask it is trusted to know."""

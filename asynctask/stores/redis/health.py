@@ -38,10 +38,9 @@ class Health:
         self._lock = threading.Lock()
         self._kind = ""
         self._said_at = 0.0
-        self.away = False
-        """Whether it could not be reached the last time."""
-        self.failures = 0
-        """How often something failed."""
+        self._away = False
+        self.streak = 0
+        """How often it could not be reached since it last was."""
 
     def failed(self, exc: BaseException, *, away: bool) -> StoreUnavailableError:
         """Note a failure.
@@ -58,16 +57,17 @@ class Health:
             news = kind != self._kind or now > self._said_at + _SAID_AGAIN
             if news:
                 self._kind, self._said_at = kind, now
-            self.away |= away
-            self.failures += 1
+            self._away |= away
+            self.streak += away
         if news:
             logger.warning("Redis at %s fails: %s: %s", self._place, kind, describe(exc))
         return unavailable("cannot be reached" if away else "refused this")
 
     def succeeded(self) -> None:
         """Note a success."""
-        if self.away:
+        self.streak = 0
+        if self._away:
             with self._lock:
-                back, self.away, self._kind = self.away, False, ""
+                back, self._away, self._kind = self._away, False, ""
             if back:
                 logger.info("Redis at %s answers again", self._place)

@@ -62,8 +62,8 @@ class RedisStore:
         ttl: float = 3600.0,
         lease: float = 15.0,
         progress_deadline: float | None = None,
-        max_connections: int = 50,
-        timeout: float = 2.0,
+        max_connections: int = 16,
+        timeout: float = 3.0,
     ) -> None:
         _check_seconds("ttl", ttl)
         _check_seconds("lease", lease)
