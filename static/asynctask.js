@@ -21,7 +21,7 @@
  *     awaited is dropped. A POST is an exit too, so no GET that left before it can overwrite its answer.
  *  3. Of two pictures of one run the higher version wins, whatever the order they come in.
  *  4. The click lock is in `post()`, taken before the first await: one POST, however fast the clicks.
- *  5. The server sets the pace (pollAfterMs, Retry-After), stretched by up to 25 % so that clients do not march in step.
+ *  5. The server sets the pace (pollAfterMs, Retry-After), stretched by up to 25 %: clients do not march in step.
  *  6. Errors back off to 30 s. Three in a row mean that the connection is lost; the last picture stays. FAILED is
  *     only what the server said.
  *  7. A hidden or offline page is parked. Coming back, going online and a restore from the back/forward cache each
@@ -100,8 +100,7 @@ export const UNKNOWN = Object.freeze({
 /** @type {Map<string, Poller>} */
 const pollers = new Map();
 
-const offline = () => globalThis.navigator?.onLine === false;
-const asleep = () => document.visibilityState === "hidden" || offline();
+const LOOPBACK = /^(localhost|.*\.localhost|127\.[\d.]+|\[::1\])$/;
 /** @param {number} ms */
 const stretch = (ms) => ms * (1 + Math.random() / 4);
 /** @param {number} errors in a row, from 1 */
@@ -117,10 +116,7 @@ function retryAfter(value) {
   return ms > 0 ? Math.min(ms, PACE.longest) : 0;
 }
 
-/**
- * @param {Answer} answer a 304 says in its header how soon to come back; a picture says it to the millisecond
- * @param {Snapshot} snapshot
- */
+/** A picture says how soon to come back, a 304 in its header. @param {Answer} answer @param {Snapshot} snapshot */
 function pace({ snapshot: fresh, retryAfter: header }, { pollAfterMs }) {
   const asked = (fresh && pollAfterMs) || header || pollAfterMs || PACE.usual;
   return stretch(Math.min(Math.max(asked, PACE.floor), PACE.longest));
@@ -136,8 +132,7 @@ class Poller {
   /** @type {Phase} */
   #phase = "OFF";
   #generation = 0;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #timer;
+  #timer = 0;
   /** @type {AbortController | undefined} */
   #flight;
   /** @type {AbortController | undefined} what listens to the page while somebody looks */
@@ -163,7 +158,7 @@ class Poller {
     this.options = options;
   }
 
-  /** @param {(state: TaskState) => void} listener @returns {() => void} */
+  /** @param {(state: TaskState) => void} listener */
   subscribe(listener) {
     pollers.set(this.key, this);
     this.#listeners.add(listener);
@@ -172,6 +167,15 @@ class Poller {
       this.#listeners.delete(listener);
       this.#leaveSoon();
     };
+  }
+
+  /** A server on this machine answers without any network. */
+  get #offline() {
+    return navigator.onLine === false && !LOOPBACK.test(this.url.hostname);
+  }
+
+  get #asleep() {
+    return document.visibilityState === "hidden" || this.#offline;
   }
 
   #leaveSoon() {
@@ -186,14 +190,11 @@ class Poller {
     this.#move("look");
   }
 
-  /**
-   * @param {Move} move
-   * @param {number} [delay] milliseconds, for a move to WAITING
-   */
+  /** @param {Move} move @param {number} [delay] milliseconds, for a move to WAITING */
   #move(move, delay = 0) {
     let next = MOVES[this.#phase][move];
     if (!next) return;
-    if (asleep()) next = MOVES[next].sleep ?? next;
+    if (this.#asleep) next = MOVES[next].sleep ?? next;
     this.#generation++;
     clearTimeout(this.#timer);
     this.#flight?.abort();
@@ -203,7 +204,7 @@ class Poller {
     if (next === "FETCHING") void this.#get(this.#generation);
   }
 
-  /** Ears for the page while somebody looks; for other tabs only while awake (a channel keeps a page from bfcache). */
+  /** An open channel would keep a page out of the back/forward cache: none while parked. */
   #listen(/** @type {Phase} */ phase) {
     if (phase === "OFF") {
       this.#ears?.abort();
@@ -211,8 +212,8 @@ class Poller {
     } else if (!this.#ears) {
       const { signal } = (this.#ears = new AbortController());
       const weather = () => {
-        this.#move(asleep() ? "sleep" : "wake");
-        if (offline()) this.#publish({ lost: true });
+        this.#move(this.#asleep ? "sleep" : "wake");
+        if (this.#offline) this.#publish({ lost: true });
       };
       document.addEventListener("visibilitychange", weather, { signal });
       for (const type of ["online", "offline"]) addEventListener(type, weather, { signal });
@@ -234,26 +235,26 @@ class Poller {
   }
 
   /**
-   * Sends one POST. While it is under way, the same call again gets the same promise.
-   * @param {string} path after the job's URL: "" triggers, "/cancel" cancels
-   * @param {unknown} [payload]
-   * @returns {Promise<TaskState>} never rejects: a refusal is the state's `problem`
+   * Sends one POST. While it is under way, the same call again gets the same promise, which never rejects.
+   * @param {string} path "" triggers, "/cancel" cancels
+   * @param {string} [body] JSON
+   * @returns {Promise<TaskState>}
    */
-  post(path, payload) {
+  post(path, body) {
     const under = this.#posting;
-    if (under) return under.path === path ? under.promise : under.promise.then(() => this.post(path, payload));
+    if (under) return under.path === path ? under.promise : under.promise.then(() => this.post(path, body));
     pollers.set(this.key, this);
     this.#move("post");
-    const promise = this.#send(path, payload);
+    const promise = this.#send(path, body);
     this.#posting = { path, promise };
     this.#publish({ pending: !path, problem: null });
     return promise;
   }
 
-  /** @param {string} path @param {unknown} payload */
-  async #send(path, payload) {
+  /** @param {string} path @param {string} [body] */
+  async #send(path, body) {
     const old = this.state.snapshot;
-    let answer = await this.#request("POST", path, payload);
+    let answer = await this.#request("POST", path, body);
     const ours = !path && !!answer.snapshot;
     const refusal = answer.snapshot ? null : answer.problem;
     if (ours) this.#channel?.postMessage("triggered");
@@ -270,52 +271,46 @@ class Poller {
   }
 
   /**
-   * @param {"GET" | "POST"} method
+   * @param {string} method
    * @param {string} path after the job's URL
-   * @param {unknown} [payload] sent as JSON
-   * @returns {Promise<Answer>} never rejects: no answer, or one that is not ours, is status 0
+   * @param {string} [body] JSON
+   * @returns {Promise<Answer>} no answer, and one that is not ours, is status 0
    */
-  async #request(method, path, payload) {
+  async #request(method, path, body) {
     const url = new URL(this.url);
     url.pathname = url.pathname.replace(/\/$/, "") + path;
     const headers = new Headers(this.options.headers);
     headers.set("Accept", "application/json");
     if (method === "GET" && this.#etag) headers.set("If-None-Match", this.#etag);
-    if (payload !== undefined) headers.set("Content-Type", "application/json");
+    if (body !== undefined) headers.set("Content-Type", "application/json");
     const flight = (this.#flight = new AbortController());
     AbortSignal.timeout(PACE.timeout).onabort = () => flight.abort(); // a line that hangs is a line that broke
     let status = 0;
     let etag = "";
     let wait = 0;
     /** @type {any} */
-    let body = null;
+    let said = null;
     try {
-      const response = await fetch(url, {
-        method,
-        headers,
-        credentials: this.options.credentials,
-        cache: "no-store",
-        signal: flight.signal,
-        body: payload === undefined ? undefined : JSON.stringify(payload),
-      });
+      const { credentials } = this.options;
+      const { signal } = flight;
+      const response = await fetch(url, { method, headers, body, credentials, signal, cache: "no-store" });
       status = response.status;
       etag = response.headers.get("ETag") ?? "";
       wait = retryAfter(response.headers.get("Retry-After"));
-      if (status !== 304) body = await response.json();
+      if (status !== 304) said = await response.json();
     } catch {
       if (status < 400) status = 0; // an error's page may be HTML; a picture may not
     }
-    const snapshot = status >= 200 && status < 300 && isSnapshot(body) ? body : null;
+    const snapshot = status < 300 && isSnapshot(said) ? said : null;
     if (status < 300 && !snapshot) status = 0;
-    const { title = "", detail = "", code = "" } = snapshot ? {} : (body ?? {});
+    const { title = "", detail = "", code = "" } = snapshot ? {} : (said ?? {});
     return { status, snapshot, etag, retryAfter: wait, problem: { status, title, detail, code } };
   }
 
   /**
    * Takes an answer in: moves on, then publishes. The only place where the picture changes.
    * @param {Answer} answer
-   * @param {{ours: boolean, refusal: Problem | null}} [posted] a POST came before: whether it started the run that the
-   *   answer shows, or what refused it
+   * @param {{ours: boolean, refusal: Problem | null}} [posted] what came of the POST before it
    */
   #take(answer, posted) {
     const old = this.state.snapshot;
@@ -352,7 +347,7 @@ class Poller {
     else if (running) this.#move("running", pace(answer, snapshot));
     else if (hold > 0) this.#move("held", hold);
     else this.#move("over");
-    const lost = this.#errors >= LOST_AFTER || offline();
+    const lost = this.#errors >= LOST_AFTER || this.#offline;
     this.#publish({ snapshot, pending: false, held: hold > 0, lost, blocked, problem, ended });
   }
 
@@ -375,7 +370,7 @@ export class Task {
 
   /**
    * @param {string} src URL of the job, relative to the page; a POST to it triggers
-   * @param {TaskOptions} [options] `headers` for every request; `credentials` as for fetch
+   * @param {TaskOptions} [options] for every request, as for fetch
    */
   constructor(src, { headers, credentials } = {}) {
     this.#src = src;
@@ -397,7 +392,6 @@ export class Task {
     return pollers.get(this.key) ?? new Poller(this.key, this.#url, this.#options);
   }
 
-  /** @returns {TaskState} */
   get state() {
     return pollers.get(this.key)?.state ?? UNKNOWN;
   }
@@ -415,12 +409,13 @@ export class Task {
    * Starts a run, or joins the one that runs. While a trigger is under way a second call gets the same promise.
    * @param {unknown} [payload] sent as JSON
    * @returns {Promise<TaskState>} never rejects; a refusal is the state's `problem`
+   * @throws {TypeError} JSON cannot hold the payload
    */
   trigger(payload) {
-    return this.#poller.post("", payload);
+    return this.#poller.post("", payload === undefined ? undefined : JSON.stringify(payload));
   }
 
-  /** Asks the server to cancel the run. @returns {Promise<TaskState>} as for `trigger` */
+  /** Asks the server to cancel the run. */
   cancel() {
     return this.#poller.post("/cancel");
   }
@@ -438,7 +433,6 @@ const TEXTS = {
     running: "{label} {percent}%",
     success: "{label}: done",
     error: "{label}: failed",
-    counter: "{processed} / {total}",
     processed: "{processed} processed",
     failed: "{failed} failed",
     lost: "Connection lost. Trying again…",
@@ -456,7 +450,6 @@ const TEXTS = {
     running: "{label}中 {percent}%",
     success: "{label}完成",
     error: "{label}失败",
-    counter: "{processed} / {total}",
     processed: "已处理 {processed}",
     failed: "失败 {failed}",
     lost: "连接已断开，正在重试…",
@@ -501,14 +494,14 @@ button:disabled { cursor: default; }
   border: 1px solid color-mix(in srgb, var(--_kind) 32%, var(--_surface)); border-radius: var(--_radius);
   background: color-mix(in srgb, var(--_kind) 7%, var(--_surface)); }
 [data-kind=success] { --_kind: var(--async-task-success, light-dark(#15803d, #5fd38d)); }
-[data-kind=error] { --_kind: var(--async-task-danger, light-dark(#c01f2f, #ff8a8f)); }
+[data-kind=failed] { --_kind: var(--async-task-danger, light-dark(#c01f2f, #ff8a8f)); }
 [data-kind=warning] { --_kind: var(--async-task-warning, light-dark(#a15c00, #f0b658)); }
 [part=head] { display: flex; flex-wrap: wrap; align-items: center; gap: 0.25rem 0.75rem; }
 [part=title] { flex: 1 1 10rem; font-weight: 600; overflow-wrap: anywhere; }
-:not([data-kind=info]) > * > [part=title] { color: var(--_kind); }
+:not([data-kind=running]) > * > [part=title] { color: var(--_kind); }
 [part=counter] { color: var(--_muted); font-variant-numeric: tabular-nums; }
 [part=detail] { color: var(--_muted); overflow-wrap: anywhere; white-space: pre-line; }
-[data-kind=error] > [part=detail] { color: inherit; }
+[data-kind=failed] > [part=detail] { color: inherit; }
 [part=retry], [part=cancel], [part=dismiss] { padding: 0.1em 0.6em; color: inherit; background: none;
   border: 1px solid color-mix(in srgb, currentColor 30%, transparent); }
 [part=progress] { block-size: 0.5rem; border-radius: 1rem; background: var(--_track); overflow: hidden; }
@@ -528,13 +521,13 @@ button:disabled { cursor: default; }
 /**
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K} tag
- * @param {Record<string, string>} [attributes]
+ * @param {string} part
  * @param {...Node} children
  * @returns {HTMLElementTagNameMap[K]}
  */
-function make(tag, attributes = {}, ...children) {
+function make(tag, part, ...children) {
   const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.part.add(part);
   node.append(...children);
   return node;
 }
@@ -544,29 +537,25 @@ function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** @param {string} template @param {Record<string, unknown>} values */
-const fill = (template, values) => template.replace(/\{(\w+)\}/g, (all, name) => `${values[name] ?? all}`);
-
-/** @param {number | null} value @param {string} lang */
+/** @param {number} value @param {string} lang */
 function digits(value, lang) {
   try {
-    return value === null ? "" : new Intl.NumberFormat(lang).format(value);
+    return value.toLocaleString(lang);
   } catch {
-    return String(value); // not a language tag
+    return `${value}`; // not a language tag
   }
 }
 
-/** What the alert shows; `key` tells one message from the next, so that one can be dismissed.
- * @typedef {{kind: "info" | "success" | "warning" | "error", key: string | Problem, title: string, detail?: string | null,
- *   lasts?: boolean}} View */
+/**
+ * What the alert shows; `key` tells one message from the next, so that one can be dismissed if it does not last.
+ * @typedef {{kind: "running" | "success" | "warning" | "failed", key: string | Problem, title: string,
+ *   detail?: string | null, lasts?: boolean}} View
+ */
 
 /** On a server, where React may render, there is no HTMLElement. */
 const Base = /** @type {typeof HTMLElement} */ (globalThis.HTMLElement ?? class {});
 
-/**
- * `<async-task src="/api/duplicates/check" label="Check for duplicates">`: see docs/frontend.md for its attributes,
- * parts, slots and events.
- */
+/** `<async-task src="/api/duplicates/check" label="Check for duplicates">`; docs/frontend.md has all of it. */
 export class AsyncTaskElement extends Base {
   static observedAttributes = [
     "src", "credentials", "label", "running-label", "success-label", "error-label", "lang", "cancelable",
@@ -595,28 +584,23 @@ export class AsyncTaskElement extends Base {
   #here = false;
   #refocus = false;
 
-  #root = this.attachShadow({ mode: "open", delegatesFocus: true });
-  #spinner = make("span", { part: "spinner", "aria-hidden": "true" });
-  #text = make("span", { part: "label" });
-  #button = make("button", { part: "button", type: "button" }, this.#spinner, make("slot", { name: "icon" }), this.#text);
-  #title = make("span", { part: "title" });
-  #counter = make("span", { part: "counter" });
-  #retry = make("button", { part: "retry", type: "button" });
-  #cancel = make("button", { part: "cancel", type: "button" });
-  #dismiss = make("button", { part: "dismiss", type: "button" });
-  #bar = make("div", { part: "bar" });
-  #progress = make("div", { part: "progress", role: "progressbar", "aria-valuemin": "0", "aria-valuemax": "100" }, this.#bar);
-  #detail = make("div", { part: "detail" });
-  #slot = make("slot");
-  #alert = make(
-    "div",
-    { part: "alert" },
-    make("div", { part: "head" }, this.#title, this.#counter, this.#retry, this.#cancel, this.#dismiss),
-    this.#progress,
-    this.#detail,
-    this.#slot,
-  );
-  #live = make("div", { part: "live", role: "status" });
+  #root = this.attachShadow({ mode: "open" });
+  #spinner = make("span", "spinner");
+  #icon = document.createElement("slot");
+  #text = make("span", "label");
+  #button = make("button", "button", this.#spinner, this.#icon, this.#text);
+  #title = make("span", "title");
+  #counter = make("span", "counter");
+  #retry = make("button", "retry");
+  #cancel = make("button", "cancel");
+  #dismiss = make("button", "dismiss");
+  #head = make("div", "head", this.#title, this.#counter, this.#retry, this.#cancel, this.#dismiss);
+  #bar = make("div", "bar");
+  #progress = make("div", "progress", this.#bar);
+  #detail = make("div", "detail");
+  #slot = document.createElement("slot");
+  #alert = make("div", "alert", this.#head, this.#progress, this.#detail, this.#slot);
+  #live = make("div", "live");
 
   constructor() {
     super();
@@ -625,7 +609,10 @@ export class AsyncTaskElement extends Base {
       AsyncTaskElement.#sheet.replaceSync(STYLE);
     }
     this.#root.adoptedStyleSheets = [AsyncTaskElement.#sheet];
-    this.#root.append(make("div", { part: "base" }, make("slot"), this.#button, this.#alert, this.#live));
+    this.#root.append(make("div", "base", document.createElement("slot"), this.#button, this.#alert, this.#live));
+    this.#icon.name = "icon";
+    this.#live.role = "status";
+    Object.assign(this.#progress, { role: "progressbar", ariaValueMin: "0", ariaValueMax: "100" });
     this.#button.addEventListener("click", () => void this.trigger(this.#payload));
     this.#cancel.addEventListener("click", () => void this.cancel());
     this.#retry.addEventListener("click", () => this.refresh());
@@ -659,7 +646,7 @@ export class AsyncTaskElement extends Base {
     else this.#render();
   }
 
-  /** Headers for every request, such as `{Authorization: …}`. Setting them starts afresh, as another visitor would. */
+  /** Sent with every request. Setting other ones starts afresh, as for another visitor. */
   get headers() {
     return this.#headers;
   }
@@ -683,19 +670,22 @@ export class AsyncTaskElement extends Base {
     return this.#state.snapshot;
   }
 
-  /** Starts a run, or joins the one that runs. @param {unknown} [payload] sent as JSON */
+  /** As `Task.trigger`. @param {unknown} [payload] */
   async trigger(payload) {
     return (await this.#task?.trigger(payload)) ?? this.#state;
   }
 
-  /** Asks the server to cancel the run. */
   async cancel() {
     return (await this.#task?.cancel()) ?? this.#state;
   }
 
-  /** Looks once, now. */
   refresh() {
     this.#task?.refresh();
+  }
+
+  /** @param {FocusOptions} [options] */
+  focus(options) {
+    this.#button.focus(options);
   }
 
   #connect() {
@@ -716,9 +706,7 @@ export class AsyncTaskElement extends Base {
     this.#state = state;
     const { snapshot, ended } = state;
     const over = snapshot && ended.includes(snapshot.runId ?? "") ? snapshot.status : null;
-    if (state.pending || snapshot?.status === "RUNNING") {
-      this.#flash = this.#gone = null;
-    }
+    if (state.pending || snapshot?.status === "RUNNING") this.#flash = this.#gone = null;
     if (ended.length && snapshot?.status === "IDLE") this.#gone = ended[0];
     if (over === "SUCCESS") {
       const run = (this.#flash = ended[ended.length - 1]);
@@ -730,16 +718,19 @@ export class AsyncTaskElement extends Base {
     this.#render();
 
     const { problem, pending, lost } = state;
-    /** @type {[string, object][]} */
-    const events = [];
-    if (snapshot !== before.snapshot || problem !== before.problem || pending !== before.pending) events.push(["task-change", {}]);
-    if (lost !== before.lost) events.push(["task-connection", {}]);
-    if (over) events.push([over === "SUCCESS" ? "task-success" : "task-error", {}]);
-    for (const runId of ended) events.push(["task-settled", { runId }]);
+    const changed = snapshot !== before.snapshot || problem !== before.problem || pending !== before.pending;
+    /** @type {[happened: boolean, type: string, runId?: string][]} */
+    const events = [
+      [changed, "task-change"],
+      [lost !== before.lost, "task-connection"],
+      [over === "SUCCESS", "task-success"],
+      [over === "FAILED", "task-error"],
+    ];
+    for (const runId of ended) events.push([true, "task-settled", runId]);
     queueMicrotask(() => {
-      for (const [type, more] of events) {
-        const detail = { snapshot, problem, pending, lost, ...more };
-        this.dispatchEvent(new CustomEvent(type, { bubbles: true, composed: true, detail }));
+      for (const [happened, type, runId = snapshot?.runId ?? null] of events) {
+        const detail = { snapshot, problem, pending, lost, runId };
+        if (happened) this.dispatchEvent(new CustomEvent(type, { bubbles: true, composed: true, detail }));
       }
     });
   }
@@ -748,19 +739,20 @@ export class AsyncTaskElement extends Base {
   get #texts() {
     const lang = this.closest("[lang]")?.getAttribute("lang") || document.documentElement.lang || "en";
     const { snapshot, pending, problem } = this.#state;
-    const texts = { ...(/^zh\b/i.test(lang) ? TEXTS.zh : TEXTS.en) };
-    texts.label = this.getAttribute("label") ?? texts.label;
-    texts.running = this.getAttribute("running-label") ?? texts.running;
-    texts.success = this.getAttribute("success-label") ?? texts.success;
-    texts.error = this.getAttribute("error-label") ?? texts.error;
+    const texts = { ...(/^zh\b/i.test(lang) ? TEXTS.zh : TEXTS.en), counter: "{processed} / {total}" };
+    for (const name of /** @type {const} */ (["label", "running", "success", "error"])) {
+      texts[name] = this.getAttribute(name === "label" ? name : `${name}-label`) ?? texts[name];
+    }
     const percent = pending ? null : snapshot?.percent;
     if (percent == null) texts.running = texts.running.replace(/\s*\{percent\}\s*[%％]?/, "…");
-    const { processed = 0, failed = 0, total = null } = snapshot ?? {};
-    const values = {
-      label: texts.label, percent, processed: digits(processed, lang), total: digits(total, lang), failed: digits(failed, lang),
-      status: problem?.status,
-    };
-    for (const key of /** @type {(keyof typeof texts)[]} */ (Object.keys(texts))) texts[key] = fill(texts[key], values);
+    /** @type {Record<string, unknown>} */
+    const values = { label: texts.label, percent, status: problem?.status };
+    for (const name of /** @type {const} */ (["processed", "total", "failed"])) {
+      values[name] = digits(snapshot?.[name] ?? 0, lang);
+    }
+    for (const key of /** @type {(keyof typeof texts)[]} */ (Object.keys(texts))) {
+      texts[key] = texts[key].replace(/\{(\w+)\}/g, (all, name) => `${values[name] ?? all}`);
+    }
     return texts;
   }
 
@@ -769,13 +761,14 @@ export class AsyncTaskElement extends Base {
     const { snapshot, pending, lost, blocked, problem } = this.#state;
     const { runId = "", status, message, errorMessage } = snapshot ?? {};
     const t = this.#texts;
+    const busy = pending || status === "RUNNING";
     const plain = blocked ? t.denied : problem?.status ? t.refused : t.silent;
     /** @type {(View | false | null | undefined | "")[]} */
     const rows = [
       lost && { kind: "warning", key: "lost", title: t.lost, lasts: true },
       problem && { kind: "warning", key: problem, title: problem.detail || problem.title || plain, lasts: blocked },
-      (pending || status === "RUNNING") && { kind: "info", key: "running", title: t.label, detail: message, lasts: true },
-      status === "FAILED" && { kind: "error", key: `${runId}`, title: t.error, detail: errorMessage },
+      busy && { kind: "running", key: "running", title: t.label, detail: message, lasts: true },
+      status === "FAILED" && { kind: "failed", key: `${runId}`, title: t.error, detail: errorMessage },
       this.#flash && { kind: "success", key: this.#flash, title: t.success, detail: message, lasts: true },
       this.#gone && { kind: "warning", key: this.#gone, title: t.gone },
     ];
@@ -791,36 +784,34 @@ export class AsyncTaskElement extends Base {
     if (!status) this.removeAttribute("status");
 
     // A disabled button loses the focus; whoever had it gets it back, unless it has gone elsewhere.
-    const focused = this.#root.activeElement === this.#button;
+    this.#refocus ||= this.#root.activeElement === this.#button;
     write(this.#text, busy ? t.running : t.label);
     this.#spinner.hidden = !busy;
     this.#button.disabled = busy || held || blocked || !this.#task;
-    if (focused && this.#button.disabled) this.#refocus = true;
     if (this.#refocus && !this.#button.disabled) {
       this.#refocus = false;
-      if ([document.body, this].includes(/** @type {HTMLElement} */ (document.activeElement))) this.#button.focus({ preventScroll: true });
+      const { activeElement } = document;
+      if (activeElement === document.body || activeElement === this) this.focus({ preventScroll: true });
     }
 
     const view = this.#view();
     this.#alert.hidden = !view;
     if (!view) return;
-    const { processed = 0, total = null, failed = 0, percent: known = null, cancelRequested = false } = snapshot ?? {};
-    const percent = pending ? null : known;
-    const counts = [total === null ? (processed ? t.processed : "") : t.counter, failed ? t.failed : ""];
+    const { processed, total, failed, cancelRequested = false } = snapshot ?? {};
+    const percent = pending ? null : (snapshot?.percent ?? null);
+    const counts = [total == null ? processed && t.processed : t.counter, failed && t.failed];
     const counter = pending || status === "IDLE" ? "" : counts.filter(Boolean).join(" · ");
     this.#alert.dataset.kind = view.kind;
     write(this.#title, view.title);
     write(this.#counter, counter);
     write(this.#detail, view.detail ?? "");
     this.#detail.hidden = !view.detail;
-    this.#slot.name = { info: "running", success: "success", error: "failed", warning: "warning" }[view.kind];
+    this.#slot.name = view.kind;
 
     this.#progress.hidden = !busy;
-    this.#progress.setAttribute("aria-label", t.label);
-    this.#progress.toggleAttribute("aria-valuetext", !!counter);
-    if (counter) this.#progress.setAttribute("aria-valuetext", counter);
-    if (percent === null) this.#progress.removeAttribute("aria-valuenow");
-    else this.#progress.setAttribute("aria-valuenow", String(percent));
+    this.#progress.ariaLabel = t.label;
+    this.#progress.ariaValueText = counter || null;
+    this.#progress.ariaValueNow = percent === null ? null : `${percent}`;
     this.#bar.style.inlineSize = percent === null ? "" : `${percent}%`;
 
     write(this.#retry, t.retry);
@@ -829,7 +820,7 @@ export class AsyncTaskElement extends Base {
     this.#cancel.disabled = cancelRequested;
     this.#cancel.hidden = pending || !(status === "RUNNING" && this.hasAttribute("cancelable"));
     write(this.#dismiss, "×");
-    this.#dismiss.setAttribute("aria-label", t.dismiss);
+    this.#dismiss.ariaLabel = t.dismiss;
     this.#dismiss.hidden = !!view.lasts;
     this.#announce(view, percent ?? 0, t.running);
   }
@@ -839,8 +830,9 @@ export class AsyncTaskElement extends Base {
     const quarter = Math.floor(percent / 25);
     const fresh = view.key !== this.#told;
     this.#told = view.key;
-    if (view.kind === "info") {
-      if (!fresh && quarter > this.#heard) write(this.#live, progress);
+    if (view.kind === "running") {
+      if (fresh) write(this.#live, ""); // so that the same end is heard again
+      else if (quarter > this.#heard) write(this.#live, progress);
       this.#heard = quarter;
     } else if (fresh) {
       write(this.#live, [view.title, view.detail].filter(Boolean).join(". "));
@@ -848,4 +840,4 @@ export class AsyncTaskElement extends Base {
   }
 }
 
-if (globalThis.customElements && !customElements.get("async-task")) customElements.define("async-task", AsyncTaskElement);
+if (!globalThis.customElements?.get("async-task")) globalThis.customElements?.define("async-task", AsyncTaskElement);

@@ -24,6 +24,7 @@ ARGS = [
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    "--host-resolver-rules=MAP *.test 127.0.0.1",
 ]
 
 
@@ -50,8 +51,8 @@ def need(program: str, advice: str, *others: str) -> str:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Debian's Chromium, headless."""
-    advice = "the browser tests need Chromium: apt install chromium (or name it: ASYNCTASK_CHROMIUM=/path/to/it)"
-    path = os.environ.get("ASYNCTASK_CHROMIUM") or need("chromium", advice, "chromium-browser", "google-chrome")
+    advice = "the browser tests need Chromium: apt install chromium (or set ASYNCTASK_CHROMIUM=/its/path)"
+    path = os.environ.get("ASYNCTASK_CHROMIUM") or need("chromium", advice, "chromium-browser")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, args=ARGS)
         yield chromium
@@ -176,7 +177,7 @@ class Pages:
         return page
 
     def _heard(self, message: ConsoleMessage) -> None:
-        # The browser itself reports answers from 400 up and broken lines; a test that makes some expects them.
+        # The browser itself reports answers from 400 up and broken lines; who makes some expects them.
         if message.type in ("error", "warning") and not (
             self.failures_expected and message.text.startswith("Failed to load resource")
         ):
@@ -215,3 +216,8 @@ def tick(page: Page, milliseconds: int) -> None:
     """Move the page's clock, then let it deal with what that set off."""
     page.clock.run_for(milliseconds)
     settled(page)
+
+
+def kinds(page: Page) -> list[str]:
+    """The types of the element's events so far, in their order."""
+    return [kind for kind, _ in page.evaluate("probe.events")]

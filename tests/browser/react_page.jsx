@@ -1,5 +1,6 @@
 // The specification's front end, with Ant Design's own parts, on useAsyncTask. `?n=` components, `?strict=0` without StrictMode.
 import { StrictMode, useState } from "react";
+import { flushSync } from "react-dom";
 import { createRoot } from "react-dom/client";
 import { Alert, App, Button, Progress } from "antd";
 import { useAsyncTask } from "../../static/react.js";
@@ -41,7 +42,7 @@ function Backfill() {
 function Page() {
   const [round, setRound] = useState(0);
   const [shown, setShown] = useState(true);
-  window.remount = () => setRound((now) => now + 1);
+  window.remount = () => flushSync(() => setRound((now) => now + 1));
   window.show = setShown;
   return <App>{shown && Array.from({ length: Number(query.get("n") ?? 1) }, (_, index) => <Backfill key={`${round} ${index}`} />)}</App>;
 }

@@ -207,7 +207,10 @@ async def duplicates(request: Request) -> Response:
     over = run is not None and run.finished.is_set()
     offset = int(request.query_params["offset"])
     items = [
-        {"fingerprint": f"{n}", "products": [{"id": 40 * n + 7 * m, "title": title} for m, title in enumerate(same, 1)]}
+        {
+            "fingerprint": f"{n}",
+            "products": [{"id": 40 * n + 7 * m, "title": title} for m, title in enumerate(same, 1)],
+        }
         for n, same in enumerate(GROUPS)
     ]
     return JSONResponse(
@@ -229,12 +232,13 @@ async def assessment(request: Request) -> Response:
 
 async def page(request: Request) -> Response:
     """A page with the script and `?n=` elements, under a strict Content-Security-Policy."""
-    query = dict(request.query_params)
+    query = {"src": "/api/work", **request.query_params}
     count, lang = int(query.pop("n", "1")), escape(query.pop("page-lang", "en"))
-    attributes = "".join(f' {escape(name)}="{escape(value)}"' for name, value in {"src": "/api/work", **query}.items())
+    attributes = "".join(f' {escape(name)}="{escape(value)}"' for name, value in query.items())
     element = f"<async-task{attributes}></async-task>"
     return HTMLResponse(
-        f'<!doctype html><html lang="{lang}"><title>Test</title><meta name="color-scheme" content="light dark">'
+        f'<!doctype html><html lang="{lang}"><title>Test</title>'
+        '<meta name="color-scheme" content="light dark">'
         '<link rel="icon" href="/static/icon.svg">'
         '<script type="module" src="/static/asynctask.js"></script>'
         f"<main><h1>Test</h1>{element * count}</main></html>",

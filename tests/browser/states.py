@@ -1,4 +1,4 @@
-"""Every state that the demo page can be in, as a recipe. The accessibility tests and the pictures share them."""
+"""Every state that the demo page can be in, as a recipe for the accessibility tests and the pictures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def failed(page: Page, desk: Desk) -> None:
     running(page, desk)
     desk.say(fail="The remote API answered 503 Service Unavailable for 312 calls in a row.")
     tick(page, 7_000)
-    expect(page.locator(KIND)).to_have_attribute("data-kind", "error")
+    expect(page.locator(KIND)).to_have_attribute("data-kind", "failed")
 
 
 def lost(page: Page, desk: Desk) -> None:
@@ -66,8 +66,7 @@ def blocked(page: Page, desk: Desk) -> None:
 
 
 STATES: dict[str, Callable[[Page, Desk], None]] = {
-    state.__name__: state
-    for state in (idle, running, indeterminate, success, failed, lost, refused, blocked)
+    state.__name__: state for state in (idle, running, indeterminate, success, failed, lost, refused, blocked)
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.conftest import Desk, Opener, Pages, settled, tick
+from tests.browser.conftest import Desk, Opener, Pages, kinds, settled, tick
 
 
 def button(page: Page) -> Any:
@@ -15,12 +15,15 @@ def button(page: Page) -> Any:
 
 
 def test_a_get_cannot_overwrite_the_answer_to_a_later_post(visit: Opener, desk: Desk) -> None:
-    """A GET that left before the POST and comes back after it is dropped, even where nothing could abort it."""
+    """A GET that left before the POST and comes back after it is dropped, even where it cannot be aborted."""
     desk.say(hold="GET")
     page = visit("?n=0", clock=True)
     page.evaluate(
-        "{ const fetch = window.fetch; window.fetch = (url, init) => fetch(url, { ...init, signal: undefined });"
-        " document.querySelector('main').innerHTML = '<async-task src=/api/work></async-task>' }"
+        """{
+          const { fetch } = window;
+          window.fetch = (url, init) => fetch(url, { ...init, signal: undefined });
+          document.querySelector("main").innerHTML = "<async-task src=/api/work></async-task>";
+        }"""
     )
     desk.log(seen=1)  # its answer, IDLE, is made and on its way
     button(page).click()
@@ -29,7 +32,7 @@ def test_a_get_cannot_overwrite_the_answer_to_a_later_post(visit: Opener, desk: 
     settled(page)
     expect(page.locator("async-task")).to_have_attribute("status", "RUNNING")
     assert page.evaluate("probe.timers") == 1
-    assert "task-settled" not in [kind for kind, _ in page.evaluate("probe.events")]
+    assert "task-settled" not in kinds(page)
 
 
 def test_a_post_aborts_the_get_before_it(visit: Opener, desk: Desk) -> None:
@@ -101,7 +104,7 @@ def test_retry_after_counts_where_there_is_no_body(visit: Opener, desk: Desk) ->
 
 
 def test_errors_back_off_and_the_last_progress_stays(visit: Opener, desk: Desk, pages: Pages) -> None:
-    """1, 2, 4 … 30 s with jitter; after three the connection is lost, and FAILED is not what the page says."""
+    """1, 2, 4 … 30 s with jitter; after three the connection is lost, which is not FAILED."""
     pages.failures_expected = True
     desk.say(trigger="work", total=100, advance=42)
     page = visit(clock=True)
@@ -114,12 +117,13 @@ def test_errors_back_off_and_the_last_progress_stays(visit: Opener, desk: Desk, 
         assert base * 1000 <= delay <= base * 1250
         expect(page.locator("async-task")).to_have_attribute("status", "RUNNING")
         expect(page.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "42")
-        expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "warning" if number >= 3 else "info")
+        kind = "warning" if number >= 3 else "running"
+        expect(page.locator("[part=alert]")).to_have_attribute("data-kind", kind)
         tick(page, base * 1250)
-    expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "info")
+    expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "running")
     assert page.evaluate("probe.most") == 1
-    kinds = [kind for kind, _ in page.evaluate("probe.events")]
-    assert (kinds.count("task-connection"), kinds.count("task-error")) == (2, 0)
+    seen = kinds(page)
+    assert (seen.count("task-connection"), seen.count("task-error")) == (2, 0)
 
 
 def test_try_now(visit: Opener, desk: Desk, pages: Pages) -> None:
@@ -150,7 +154,8 @@ def test_a_page_that_is_not_ours(visit: Opener, desk: Desk) -> None:
     desk.say(trigger="work")
     page = visit(clock=True)
     settled(page)
-    page.route("**/status", lambda route: route.fulfill(body="<h1>Welcome to our Wi-Fi</h1>", content_type="text/html"))
+    portal = "<h1>Welcome to our Wi-Fi</h1>"
+    page.route("**/status", lambda route: route.fulfill(body=portal, content_type="text/html"))
     for _ in range(3):
         tick(page, 10_000)
     expect(page.locator("[part=title]")).to_have_text("Connection lost. Trying again…")

@@ -60,7 +60,7 @@ def demo(browser: Browser) -> Iterator[str]:
 
 
 def test_a_check_from_start_to_end(pages: Pages, demo: str) -> None:
-    """On the real demo: click, progress, success, and the duplicates are there; the other tenant has none of it."""
+    """On the real demo: click, progress, success, the duplicates; the other tenant has none of it."""
     context = pages.context(None)
     page = pages.open(context, demo)
     page.get_by_role("button", name="Check for duplicates").click()

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Desk, Opener, settled, tick
+from tests.browser.conftest import Desk, Opener, kinds, settled, tick
 
 
 def poll(page: Page) -> None:
@@ -47,7 +47,7 @@ def test_disabled_and_percent_while_running(visit: Opener, desk: Desk) -> None:
     ],
 )
 def test_running_label(visit: Opener, desk: Desk, query: str, known: str, unknown: str | None) -> None:
-    """English is the default, Chinese built in, anything else an attribute; without a percentage it leaves none out."""
+    """English is the default, Chinese built in, any other an attribute; no "%" without a percentage."""
     desk.say(trigger="work")
     page = visit(query, clock=True)
     settled(page)
@@ -85,7 +85,8 @@ def test_screen_readers_hear_quarters_and_the_end(visit: Opener, desk: Desk) -> 
         """() => {
           window.heard = [];
           const live = document.querySelector("async-task").shadowRoot.querySelector("[role=status]");
-          new MutationObserver(() => heard.push(live.textContent)).observe(live, { childList: true, characterData: true, subtree: true });
+          const observer = new MutationObserver(() => heard.push(live.textContent));
+          observer.observe(live, { childList: true, characterData: true, subtree: true });
         }"""
     )
     for number in range(1, 101):
@@ -124,7 +125,7 @@ def test_failure_stays_until_dismissed(visit: Opener, desk: Desk) -> None:
     poll(page)
     alert, detail = page.locator("[part=alert]"), page.locator("[part=detail]")
     for _ in range(2):
-        expect(alert).to_have_attribute("data-kind", "error")
+        expect(alert).to_have_attribute("data-kind", "failed")
         expect(page.locator("[part=title]")).to_have_text("No luck")
         expect(detail).to_have_text("The remote API answered 503.")
         tick(page, 60_000)
@@ -133,7 +134,7 @@ def test_failure_stays_until_dismissed(visit: Opener, desk: Desk) -> None:
         settled(page)
     page.get_by_role("button", name="Dismiss").click()
     expect(alert).to_be_hidden()
-    assert [kind for kind, _ in page.evaluate("probe.events")] == ["task-change"], "seen after the reload only"
+    assert kinds(page) == ["task-change"], "it ended before the reload"
 
 
 def test_failure_goes_when_retried(visit: Opener, desk: Desk) -> None:
@@ -143,13 +144,13 @@ def test_failure_goes_when_retried(visit: Opener, desk: Desk) -> None:
         settled(page)
         page.locator("[part=button]").click()
         settled(page)
-        expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "info")
+        expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "running")
         desk.say(fail=reason)
         poll(page)
         expect(page.locator("[part=detail]")).to_have_text(reason)
         page.get_by_role("button", name="Dismiss").click()
-    kinds = [kind for kind, _ in page.evaluate("probe.events")]
-    assert (kinds.count("task-error"), kinds.count("task-success"), kinds.count("task-settled")) == (2, 0, 2)
+    seen = kinds(page)
+    assert (seen.count("task-error"), seen.count("task-success"), seen.count("task-settled")) == (2, 0, 2)
 
 
 def test_texts_are_text(visit: Opener, desk: Desk) -> None:
@@ -173,13 +174,15 @@ def test_events_bubble_out_of_shadow_trees(visit: Opener, desk: Desk) -> None:
     page.evaluate(
         """() => {
           window.seen = [];
-          addEventListener("task-change", (event) => seen.push([event.target.localName, Object.keys(event.detail)]));
+          addEventListener("task-change", (event) => {
+            seen.push([event.target.localName, Object.keys(event.detail)]);
+          });
           const host = document.querySelector("main").appendChild(document.createElement("div"));
           host.attachShadow({ mode: "open" }).innerHTML = "<async-task src=/api/work></async-task>";
         }"""
     )
     settled(page)
-    assert page.evaluate("seen") == [["div", ["snapshot", "problem", "pending", "lost"]]]
+    assert page.evaluate("seen") == [["div", ["snapshot", "problem", "pending", "lost", "runId"]]]
 
 
 def test_host_may_trigger_from_an_event(visit: Opener, desk: Desk) -> None:
@@ -191,7 +194,7 @@ def test_host_may_trigger_from_an_event(visit: Opener, desk: Desk) -> None:
     for _ in range(4):
         tick(page, 5_000)
     assert desk.count("POST") == 2
-    assert [kind for kind, _ in page.evaluate("probe.events")].count("task-settled") == 2
+    assert kinds(page).count("task-settled") == 2
 
 
 def test_properties_set_before_the_element_is_defined(visit: Opener, desk: Desk) -> None:
@@ -220,8 +223,9 @@ def test_slots_and_parts(visit: Opener, desk: Desk) -> None:
     desk.say(trigger="work")
     page = visit("?n=0", clock=True)
     page.evaluate(
-        """document.querySelector("main").innerHTML =
-          `<async-task src=/api/work><p>About it</p><i slot=icon>*</i><em slot=running>Go on</em><em slot=failed>Ask us</em></async-task>`"""
+        """document.querySelector("main").innerHTML = `<async-task src=/api/work>
+          <p>About it</p> <i slot=icon>*</i> <em slot=running>Go on</em> <em slot=failed>Ask us</em>
+        </async-task>`"""
     )
     settled(page)
     for text, shown in (("About it", True), ("*", True), ("Go on", True), ("Ask us", False)):

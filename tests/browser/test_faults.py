@@ -1,4 +1,4 @@
-"""Faults beyond the page: a server that dies and comes back, a gateway that gives up. The page leaves RUNNING."""
+"""Faults beyond the page: a server that dies and comes back, a gateway that gives up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import Desk, Pages, Server, need, settled, tick
+from tests.browser.conftest import Desk, Pages, Server, kinds, need, settled, tick
 
 NGINX = """
 daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log;
@@ -19,7 +19,9 @@ http {{
   fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
   server {{
     listen 127.0.0.1:{port};
-    location / {{ proxy_pass http://127.0.0.1:{upstream}; proxy_read_timeout 1s; proxy_set_header Host $http_host; }}
+    location / {{
+      proxy_pass http://127.0.0.1:{upstream}; proxy_read_timeout 1s; proxy_set_header Host $http_host;
+    }}
   }}
 }}
 """
@@ -62,7 +64,7 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def test_server_killed_and_restarted_in_mid_run(pages: Pages, mortal: Server) -> None:
-    """The connection is lost, the progress stays; back again, the server knows nothing of the run: IDLE, and said."""
+    """The connection is lost, the progress stays; back again, the server knows of no run: IDLE, and said."""
     pages.failures_expected = True
     desk = Desk(mortal.url)
     run_id = desk.say(trigger="work", total=100, advance=42)
@@ -80,16 +82,16 @@ def test_server_killed_and_restarted_in_mid_run(pages: Pages, mortal: Server) ->
     expect(page.locator("[part=title]")).to_have_text(
         "Check: the server no longer knows this run. Start it again."
     )
-    kinds = [kind for kind, _ in page.evaluate("probe.events")]
-    assert (kinds.count("task-settled"), kinds.count("task-error")) == (1, 0)
+    seen = kinds(page)
+    assert (seen.count("task-settled"), seen.count("task-error")) == (1, 0)
     assert ["task-settled", run_id] in page.evaluate("probe.events")
     page.locator("[part=button]").click()
-    expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "info")
+    expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "running")
     desk.close()
 
 
 def test_another_run_in_its_place_after_a_restart(pages: Pages, mortal: Server) -> None:
-    """Restarted, and somebody else has started a new run meanwhile: the old one is over, the new one is followed."""
+    """Restarted, and somebody has started a new run meanwhile: the old one is over, the new one followed."""
     pages.failures_expected = True
     desk = Desk(mortal.url)
     old = desk.say(trigger="work")
@@ -123,7 +125,7 @@ def test_gateway_times_out_in_mid_run(pages: Pages, desk: Desk, gateway: str) ->
     desk.say(finish=True)
     tick(page, 1_250)
     expect(page.locator("async-task")).to_have_attribute("status", "SUCCESS")
-    assert [kind for kind, _ in page.evaluate("probe.events")].count("task-settled") == 1
+    assert kinds(page).count("task-settled") == 1
     assert page.evaluate("probe.most") == 1
 
 
@@ -139,7 +141,7 @@ def test_gateway_times_out_on_the_trigger(pages: Pages, desk: Desk, gateway: str
     settled(page)
     desk.say(release=True)
     expect(page.locator("async-task")).to_have_attribute("status", "RUNNING")
-    expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "info")
+    expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "running")
     desk.say(finish=True)
     tick(page, 1_250)
     expect(page.locator("async-task")).to_have_attribute("status", "SUCCESS")

@@ -1,4 +1,4 @@
-"""The polling core: exactly one mechanism, whatever happens to the page (rules 1, 2, 7 and 8 of asynctask.js)."""
+"""The polling core: one mechanism, whatever happens to the page (rules 1, 2, 7 and 8 of asynctask.js)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Desk, Opener, settled, tick
+from tests.browser.conftest import Desk, Opener, Pages, kinds, settled, tick
 
 INTERVAL = 1000  # milliseconds that the server asks for while it knows no rate; stretched to 1250 at most
 STEP = 500
@@ -56,11 +56,10 @@ def test_remounts_and_moves_cost_nothing(visit: Opener, running: Desk) -> None:
     page = visit(clock=True)
     settled(page)
     for script in (
-        "for (let i = 0; i < 50; i++) { const old = document.querySelector('async-task');"
-        " old.replaceWith(old.cloneNode()); }",
-        "for (let i = 0; i < 50; i++) document.querySelector('main').append(document.querySelector('async-task'))",
+        "const old = document.querySelector('async-task'); old.replaceWith(old.cloneNode())",
+        "document.querySelector('main').append(document.querySelector('async-task'))",
     ):
-        page.evaluate(script)
+        page.evaluate(f"for (let i = 0; i < 50; i++) {{ {script} }}")
         let_pass(page, 3_000)
     assert_law(page, running, 6_000)
 
@@ -171,10 +170,11 @@ def test_toggles_within_one_task(visit: Opener, running: Desk) -> None:
     assert page.evaluate("probe.fetches - probe.aborted") <= 1 + 3 + 1
 
 
-def test_offline_is_parked_and_said(visit: Opener, running: Desk, pages: Any) -> None:
+def test_offline_is_parked_and_said(pages: Pages, running: Desk) -> None:
     """Offline: the page says so, keeps the progress and asks nothing; online: one GET at once."""
     running.say(total=100, advance=42)
-    page = visit(clock=True)
+    running.url = running.url.replace("127.0.0.1", "shop.test")  # a name that is not this machine's own
+    page = pages.open(pages.context(running), f"{running.url}/page", clock=True)
     settled(page)
     page.context.set_offline(True)
     expect(page.locator("[part=title]")).to_have_text("Connection lost. Trying again…")
@@ -182,9 +182,21 @@ def test_offline_is_parked_and_said(visit: Opener, running: Desk, pages: Any) ->
     tick(page, 10_000)
     assert running.count() == 1
     page.context.set_offline(False)
-    expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "info")
+    expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "running")
     assert running.count() == 2
-    assert [kind for kind, _ in page.evaluate("probe.events")].count("task-connection") == 2
+    assert kinds(page).count("task-connection") == 2
+
+
+def test_a_server_on_this_machine_needs_no_network(visit: Opener, running: Desk) -> None:
+    """On a loopback address `navigator.onLine` says nothing: the page goes on."""
+    page = visit(clock=True)
+    settled(page)
+    page.evaluate("Object.defineProperty(navigator, 'onLine', { get: () => false })")
+    page.evaluate("dispatchEvent(new Event('offline'))")
+    settled(page)
+    let_pass(page, 3_000)
+    assert_law(page, running, 3_000, wake_ups=1)
+    expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "running")
 
 
 def test_back_from_the_back_forward_cache(visit: Opener, running: Desk) -> None:
@@ -201,12 +213,10 @@ def test_back_from_the_back_forward_cache(visit: Opener, running: Desk) -> None:
 
 
 def test_settled_is_silent(visit: Opener, desk: Desk) -> None:
-    """A run ends: `task-settled` once for each element, one list refresh, and nothing more for 10 intervals."""
+    """A run ends: `task-settled` once, one list refresh, and nothing more for 10 intervals."""
     run_id = desk.say(trigger="work")
     page = visit(clock=True)
-    page.evaluate(
-        "window.loads = 0; document.querySelector('async-task').addEventListener('task-settled', () => loads++)"
-    )
+    page.evaluate("window.loads = 0; addEventListener('task-settled', () => loads++)")
     settled(page)
     desk.say(finish=True)
     tick(page, 2 * INTERVAL)

@@ -43,7 +43,7 @@ def test_reload_in_mid_run(visit: Opener, desk: Desk) -> None:
 
 
 def test_three_tabs(desk: Desk, pages: Pages) -> None:
-    """A trigger in one tab is heard in the others and costs each one GET; then each has one stream of its own."""
+    """A trigger in one tab costs each of the others one GET; then each has one stream of its own."""
     context = pages.context(desk)
     tabs = [pages.open(context, f"{desk.url}/page", clock=True) for _ in range(3)]
     for tab in tabs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Desk, Opener, Pages, settled, tick
+from tests.browser.conftest import Desk, Opener, Pages, kinds, settled, tick
 
 
 def test_double_click_on_a_slow_machine(visit: Opener, desk: Desk) -> None:
@@ -20,7 +20,7 @@ def test_double_click_on_a_slow_machine(visit: Opener, desk: Desk) -> None:
 
 
 def test_the_lock_is_taken_in_the_click_handler(visit: Opener, desk: Desk) -> None:
-    """Before the click returns the button is disabled and loading, and triggers from elsewhere share its POST."""
+    """Before the click returns the button is disabled, and triggers from elsewhere share its POST."""
     page = visit("?n=2&label=Check")
     settled(page)
     desk.say(hold="POST")
@@ -29,7 +29,8 @@ def test_the_lock_is_taken_in_the_click_handler(visit: Opener, desk: Desk) -> No
           const [first, second] = document.querySelectorAll("async-task");
           const button = first.shadowRoot.querySelector("button");
           button.click();
-          const seen = [button.disabled, button.textContent, second.shadowRoot.querySelector("button").disabled];
+          const other = second.shadowRoot.querySelector("button");
+          const seen = [button.disabled, button.textContent, other.disabled];
           button.click();
           first.trigger();
           second.trigger();
@@ -55,7 +56,7 @@ def test_trigger_resolves_with_the_state(visit: Opener, desk: Desk) -> None:
 
 
 def test_payload_of_a_click(visit: Opener, desk: Desk, pages: Pages) -> None:
-    """The `payload` property is what a click sends; what does not fit the job is shown, and can be dismissed."""
+    """The `payload` property is what a click sends; what does not fit is shown, and can be dismissed."""
     pages.failures_expected = True
     page = visit("?src=/api/quick")
     settled(page)
@@ -80,8 +81,8 @@ def test_over_before_the_first_get(visit: Opener, desk: Desk) -> None:
     tick(page, 1250)
     expect(page.locator("[part=title]")).to_have_text("Run: done")
     tick(page, 10_000)
-    kinds = [kind for kind, _ in page.evaluate("probe.events")]
-    assert (kinds.count("task-settled"), kinds.count("task-success")) == (1, 1)
+    seen = kinds(page)
+    assert (seen.count("task-settled"), seen.count("task-success")) == (1, 1)
     assert page.evaluate("probe.timers") == 0
 
 
@@ -97,7 +98,7 @@ def test_second_run_after_the_first(visit: Opener, desk: Desk) -> None:
     assert len(runs) == len(set(runs)) == 2
 
 
-def test_gateway_times_out_on_the_trigger_and_the_run_started(visit: Opener, desk: Desk, pages: Pages) -> None:
+def test_gateway_times_out_and_the_run_started(visit: Opener, desk: Desk, pages: Pages) -> None:
     """A 504 whose POST had reached the job: the page looks, and shows the run; no error is left standing."""
     pages.failures_expected = True
     page = visit(clock=True)
@@ -106,7 +107,7 @@ def test_gateway_times_out_on_the_trigger_and_the_run_started(visit: Opener, des
     page.locator("[part=button]").click()
     settled(page)
     expect(page.locator("async-task")).to_have_attribute("status", "RUNNING")
-    expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "info")
+    expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "running")
     assert [entry["method"] for entry in desk.log()] == ["GET", "POST", "GET"]
     assert page.evaluate("probe.most") == 1
 
@@ -115,18 +116,18 @@ def test_gateway_times_out_on_the_trigger_and_the_run_started(visit: Opener, des
 def test_gateway_times_out_and_the_run_is_over_already(
     visit: Opener, desk: Desk, pages: Pages, broken: int
 ) -> None:
-    """A run that a lost 504 trigger started, and that has ended when the page gets to look, settles all the same."""
+    """A run of a lost 504 trigger that has ended when the page gets to look settles all the same."""
     pages.failures_expected = True
     page = visit("?src=/api/quick", clock=True)
     settled(page)
-    faults = [{"method": "POST", "status": 504, "reached": True}] + broken * [{"method": "GET", "status": 502}]
-    desk.say(faults=faults)
+    lost = {"method": "POST", "status": 504, "reached": True}
+    desk.say(faults=[lost] + broken * [{"method": "GET", "status": 502}])
     page.locator("[part=button]").click()
     settled(page)
     for _ in range(broken):
         tick(page, 5_000)
     expect(page.locator("async-task")).to_have_attribute("status", "SUCCESS")
-    assert [kind for kind, _ in page.evaluate("probe.events")].count("task-settled") == 1
+    assert kinds(page).count("task-settled") == 1
 
 
 def test_gateway_times_out_and_nothing_started(visit: Opener, desk: Desk, pages: Pages) -> None:
@@ -139,9 +140,9 @@ def test_gateway_times_out_and_nothing_started(visit: Opener, desk: Desk, pages:
     expect(page.locator("[part=title]")).to_have_text("The server did not take the request (504).")
     expect(page.locator("[part=button]")).to_be_enabled()
     page.locator("[part=button]").click()
-    expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "info")
+    expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "running")
     assert desk.count("POST") == 2
-    assert "task-settled" not in [kind for kind, _ in page.evaluate("probe.events")]
+    assert "task-settled" not in kinds(page)
 
 
 def test_over_the_tenant_limit(visit: Opener, desk: Desk, pages: Pages) -> None:
@@ -164,11 +165,11 @@ def test_over_the_tenant_limit(visit: Opener, desk: Desk, pages: Pages) -> None:
     expect(page.locator("[part=button]")).to_be_enabled()
     assert page.evaluate("[probe.most, probe.timers]") == [1, 0]
     page.locator("[part=button]").click()
-    expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "info")
+    expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "running")
 
 
 def test_server_out_of_room(visit: Opener, desk: Desk, pages: Pages) -> None:
-    """503 with Retry-After is a refusal too: nothing was started, so nothing is looked for before it has passed."""
+    """503 with Retry-After is a refusal too: nothing was started, so nothing is looked for meanwhile."""
     pages.failures_expected = True
     page = visit(clock=True)
     settled(page)
@@ -208,7 +209,7 @@ def test_cancel_refused(visit: Opener, desk: Desk, pages: Pages) -> None:
     tick(page, 1250)
     expect(page.locator("[part=title]")).to_contain_text("cannot be cancelled")
     page.get_by_role("button", name="Dismiss").click()
-    expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "info")
+    expect(page.locator("[part=alert]")).to_have_attribute("data-kind", "running")
     expect(page.locator("async-task")).to_have_attribute("status", "RUNNING")
 
 
