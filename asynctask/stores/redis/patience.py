@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager
 EXCUSED = 4.0
 """How many times its length a timeout may be put off since the loop was too busy to look for an answer."""
 
-_LATE = 0.1  # a timer that is later than this part of its time means a busy loop
-_TICK = 0.002  # seconds; a little more than the resolution of the loop's clock
+_LOOKS = 8  # how often the time that passes is compared with the time that should have passed
 
 
 @asynccontextmanager
@@ -27,21 +26,24 @@ async def patience(seconds: float) -> AsyncIterator[None]:
         TimeoutError: it took longer.
     """
     loop = asyncio.get_running_loop()
-    left, due = EXCUSED * seconds, loop.time() + seconds
-    probe: asyncio.TimerHandle
+    step, left = seconds / _LOOKS, EXCUSED * seconds
+    expected = loop.time() + step
+    timer: asyncio.TimerHandle
 
-    def excuse() -> None:
-        nonlocal left, due, probe
-        late = min(loop.time() - due, left)
-        if late > _LATE * seconds:
-            left -= late
-            due = loop.time() + late
-            scope.reschedule(due + _TICK)
-            probe = loop.call_at(due, excuse)
+    def look() -> None:
+        nonlocal expected, left, timer
+        now, end = loop.time(), scope.when()
+        if end is None or scope.expired():
+            return
+        late = min(now - expected, left)
+        left -= late
+        scope.reschedule(end + late)
+        expected = now + step
+        timer = loop.call_at(expected, look)
 
-    probe = loop.call_at(due, excuse)
+    timer = loop.call_at(expected, look)  # of two timers that are overdue, this one comes first
     try:
-        async with asyncio.timeout_at(due + _TICK) as scope:  # a tick later, so that the excuse comes first
+        async with asyncio.timeout_at(expected + seconds - step / 2) as scope:
             yield
     finally:
-        probe.cancel()
+        timer.cancel()
