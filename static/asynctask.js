@@ -497,7 +497,7 @@ button:disabled { cursor: default; }
 [data-kind=failed] { --_kind: var(--async-task-danger, light-dark(#c01f2f, #ff8a8f)); }
 [data-kind=warning] { --_kind: var(--async-task-warning, light-dark(#a15c00, #f0b658)); }
 [part=head] { display: flex; flex-wrap: wrap; align-items: center; gap: 0.25rem 0.75rem; }
-[part=title] { flex: 1 1 10rem; font-weight: 600; overflow-wrap: anywhere; }
+[part=title] { flex: 1 1 5rem; max-inline-size: 100%; font-weight: 600; overflow-wrap: break-word; }
 :not([data-kind=running]) > * > [part=title] { color: var(--_kind); }
 [part=counter] { color: var(--_muted); font-variant-numeric: tabular-nums; }
 [part=detail] { color: var(--_muted); overflow-wrap: anywhere; white-space: pre-line; }

@@ -209,7 +209,9 @@ async def duplicates(request: Request) -> Response:
     items = [
         {
             "fingerprint": f"{n}",
-            "products": [{"id": 40 * n + 7 * m, "title": title} for m, title in enumerate(same, 1)],
+            "products": [
+                {"id": 17 + (977 * n + 2311 * m) % 6000, "title": title} for m, title in enumerate(same)
+            ],
         }
         for n, same in enumerate(GROUPS)
     ]
