@@ -7,6 +7,7 @@ that say what happened: httpx-aiohttp reports a connection that was reset as a t
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from asynctask.errors import ConfigurationError
@@ -105,8 +106,13 @@ class FastTransport(Transport):
             import httpx_aiohttp.httpx2 as package
         context = http.create_ssl_context(**self._tls)
         proxy = self._proxy
-        if proxy is not None and not hasattr(proxy, "raw_auth"):
-            proxy = http.Proxy(str(proxy))
+        if proxy is not None:
+            proxy = proxy if hasattr(proxy, "raw_auth") else http.Proxy(str(proxy))
+            if proxy.auth is not None:
+                # Back into the URL: httpx-aiohttp passes it on in a way that aiohttp has deprecated.
+                user, password = proxy.auth
+                url = proxy.url.copy_with(username=user, password=password)
+                proxy = SimpleNamespace(url=url, auth=None, headers=proxy.headers)
         self._http = http
         self._inner = package.AiohttpTransport(
             verify=context, proxy=proxy, client=lambda: self._session(context)

@@ -77,14 +77,14 @@ class PooledTransport(Transport):
         trust_env: bool = True,
         http1: bool = True,
         http2: bool = False,
-        proxy: str | httpx.URL | httpx.Proxy | None = None,
+        proxy: str | httpx.URL | httpx.Proxy | httpx2.URL | httpx2.Proxy | None = None,
         uds: str | None = None,
         local_address: str | None = None,
         retries: int = 0,
         socket_options: Iterable[SocketOption] | None = None,
     ) -> None:
-        size = min(_HTTP2_POOL, whole_number("max_connections", max_connections, 1)) if http2 else 1
-        idle = max_connections
+        idle = whole_number("max_connections", max_connections, 1)
+        size = min(_HTTP2_POOL, max_connections) if http2 else 1
         if max_keepalive_connections is not None:
             idle = whole_number("max_keepalive_connections", max_keepalive_connections, 0)
         self._pools: Pools[Any] = Pools(
@@ -103,7 +103,7 @@ class PooledTransport(Transport):
             "trust_env": trust_env,
             "http1": http1,
             "http2": http2,
-            "proxy": str(proxy) if isinstance(proxy, httpx.URL) else proxy,
+            "proxy": proxy if hasattr(proxy, "raw_auth") or proxy is None else str(proxy),
             "uds": uds,
             "local_address": local_address,
             "retries": retries,

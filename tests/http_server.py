@@ -11,6 +11,7 @@ The first segment of the path says what happens to the request; the rest of it i
     /cut       a response body that ends before its length
     /slow      a response whose body goes on once `server.gate` is open
     /drip      a response whose body comes in pieces, with a turn of the event loop between them
+    /cookie    200 that sets a cookie
     /close     200 with `Connection: close`
     /leave     200 as if to keep the connection, which is then closed
     /busy/N    503 with `Retry-After: 0` to the first N requests of this path, then 200
@@ -31,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import anyio
-from anyio.abc import SocketAttribute
+from anyio.abc import SocketAttribute, UNIXSocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 from anyio.streams.tls import TLSListener
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator
 
-    from anyio.abc import ByteStream
+    from anyio.abc import ByteStream, TaskGroup
 
 
 @dataclass
@@ -166,6 +167,9 @@ class HttpServer:
                 status = b"503 Service Unavailable" if kind == "busy" else b"429 Too Many Requests"
                 await stream.send(_response(b"", status=status, more=b"retry-after: 0\r\n"))
                 return True
+        elif kind == "cookie":
+            await stream.send(_response(b"", more=b"set-cookie: a=b; Path=/\r\n"))
+            return True
         elif kind == "close":
             await stream.send(_response(b"bye", more=b"connection: close\r\n"))
             return False
@@ -206,15 +210,29 @@ async def serve(*, tls: ssl.SSLContext | None = None, uds: str | None = None) ->
     """
     server = HttpServer()
     if uds is not None:
-        listener: Any = await anyio.create_unix_listener(uds)
         server.url = "http://unix"
-    else:
-        listener = await anyio.create_tcp_listener(local_host="127.0.0.1", backlog=1000)
-        port = listener.extra(SocketAttribute.local_port)
-        server.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+        async with anyio.create_task_group() as group:
+            with socket.socket(socket.AF_UNIX) as unix:
+                unix.bind(uds)
+                unix.listen()
+                group.start_soon(_accept, unix, server, group)
+                yield server
+                group.cancel_scope.cancel()
+        return
+    listener: Any = await anyio.create_tcp_listener(local_host="127.0.0.1", backlog=1000)
+    port = listener.extra(SocketAttribute.local_port)
+    server.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
     if tls is not None:
         listener = TLSListener(listener, tls, standard_compatible=False, handshake_timeout=30)
     async with listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, server.handle)
         yield server
         group.cancel_scope.cancel()
+
+
+async def _accept(unix: socket.socket, server: HttpServer, group: TaskGroup) -> None:
+    # anyio's own listener raises InvalidStateError when it is cancelled on asyncio.
+    while True:
+        await anyio.wait_readable(unix)
+        connection, _ = unix.accept()
+        group.start_soon(server.handle, await UNIXSocketStream.from_socket(connection))
