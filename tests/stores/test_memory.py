@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from typing import Any
 
 import pytest
@@ -67,6 +68,15 @@ async def test_the_ttl_counts_from_the_finish() -> None:
     clock.advance(0.1)
     assert await store.read(key("a")) is None
     assert (store.kept, store.expired, store.evicted) == (0, 1, 0)
+
+
+@pytest.mark.parametrize("jump", [-3600.0, 3600.0 * 24])
+async def test_a_wall_clock_that_jumps_changes_no_ttl(jump: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """apscheduler#351, quartz#270: an hour back, or a day forth, and the snapshot is neither lost nor kept."""
+    store, now = MemoryStore(ttl=60), time.time
+    snapshot = await finished(store, "a")
+    monkeypatch.setattr(time, "time", lambda: now() + jump)
+    assert await store.read(key("a")) is snapshot
 
 
 async def test_every_read_purges_what_has_expired() -> None:
