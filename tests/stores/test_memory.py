@@ -72,7 +72,7 @@ async def test_the_ttl_counts_from_the_finish() -> None:
 
 @pytest.mark.parametrize("jump", [-3600.0, 3600.0 * 24])
 async def test_a_wall_clock_that_jumps_changes_no_ttl(jump: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """apscheduler#351, quartz#270: an hour back, or a day forth, and the snapshot is neither lost nor kept."""
+    """apscheduler#351, quartz#270: an hour back, or a day forth: the snapshot is still there."""
     store, now = MemoryStore(ttl=60), time.time
     snapshot = await finished(store, "a")
     monkeypatch.setattr(time, "time", lambda: now() + jump)
