@@ -132,9 +132,7 @@ class MemoryStore:
             return False
         snapshot = run.snapshot()
         assert snapshot.status.terminal, "settle comes after Run.finish"
-        # Out and in again, so that the TTL counts from this finish and the entry is the most recent one.
-        self._finished.pop(key, None)
-        self._finished[key] = snapshot
+        self._finished[key] = snapshot  # from now on its TTL counts, and it is the most recent one
         del self._running[key]
         return True
 

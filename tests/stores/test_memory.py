@@ -79,14 +79,15 @@ async def test_a_wall_clock_that_jumps_changes_no_ttl(jump: float, monkeypatch: 
     assert await store.read(key("a")) is snapshot
 
 
-async def test_every_read_purges_what_has_expired() -> None:
+@pytest.mark.parametrize("listing", [False, True])
+async def test_every_read_purges_what_has_expired(listing: bool) -> None:
     """Trap #2: entries of keys that nobody asks for again leave memory all the same."""
     clock = ManualClock()
     store = MemoryStore(ttl=60, timer=clock)
     for n in range(100):
         await finished(store, str(n))
     clock.advance(60)
-    await store.read(key("unknown"))
+    await (store.list("") if listing else store.read(key("unknown")))
     assert len(store._finished._Cache__data) == 0  # type: ignore[attr-defined]
     assert store.expired == 100
 
