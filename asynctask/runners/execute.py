@@ -89,6 +89,9 @@ async def _body(run: Run, job: Job) -> BaseException | None:
             run.log(logging.WARNING, _LEFT_OPEN, run.key, run.run_id, exc_info=exc)
     try:
         outside = _cancelled_from_outside()
+        if not outside:
+            await absorb_cancellations()
+        # From here to the store's settle nothing gives way, so that nobody joins a run that is over.
         stopped = scope.cancel_called or outside
         if raised is not None and (isinstance(raised, JobError) or not stopped):
             _fail_with(run, raised)
@@ -97,8 +100,6 @@ async def _body(run: Run, job: Job) -> BaseException | None:
             _stop(run, job, run.cancel_code or told, raised)
         else:
             run.finish(Status.SUCCESS, result=_summary(run, result))
-        if not outside:
-            await absorb_cancellations()
         return raised if outside else None
     finally:
         del raised  # see `execute`
