@@ -38,7 +38,7 @@ async def broken_off() -> AsyncIterator[None]:
 
 @pytest.mark.parametrize("name", BAD_ENDS)
 async def test_one_job_that_ends_badly_harms_nobody_else(name: str, anyio_backend_name: str) -> None:
-    """uvicorn#2308, celery#1285, dask/distributed#5958, celery#2409: its own run ends as it should, every
+    """uvicorn#2308, celery#1285, dask/distributed#5958: its own run ends as it should, every
     other run finishes, and new ones can be started, of the same job too."""
     body, status, message, rest = BAD_ENDS[name]
     if name in ASYNCIO_ONLY and anyio_backend_name != "asyncio":
