@@ -198,7 +198,7 @@ async def test_record_is_not_revived_after_its_lease(server: RedisServer, client
         await eventually(lambda: hold.lease < time.time() * 1000)
         client.flushall()
         renewal = hold.renewal(run.snapshot())
-        assert client.eval(renewal.script.text, 2, *renewal.keys, *renewal.arguments) == [0]
+        assert client.eval(renewal.script.text, 2, *renewal.keys, *renewal.arguments) == 0
         run.finish(Status.SUCCESS)
         assert not await store.settle(run)
         assert await store.read(KEY) is None
@@ -213,7 +213,7 @@ async def test_overtaken_progress_is_not_shown(server: RedisServer, client: Any)
             early = hold.renewal(run.snapshot())
             run.advance(5)
             await eventually(lambda: client.hget(RECORD, "ver") == "2")
-            assert client.eval(early.script.text, 2, *early.keys, *early.arguments)[0] == 1
+            assert client.eval(early.script.text, 2, *early.keys, *early.arguments) > 0
             seen = await store.read(KEY)
             assert seen is not None
             assert (seen.version, seen.processed) == (2, 5)

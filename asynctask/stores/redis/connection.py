@@ -16,7 +16,7 @@ from asynctask.errors import ConfigurationError, StoreUnavailableError
 from asynctask.messages import describe
 from asynctask.stores.redis.address import place
 from asynctask.stores.redis.health import Health, unavailable
-from asynctask.stores.redis.patience import patience
+from asynctask.stores.redis.patience import Patience
 from asynctask.stores.redis.scripts import Script
 
 try:
@@ -35,7 +35,7 @@ OLDEST = (6, 2)
 PATIENCE = 10.0
 """How long a step waits for its turn when many are asked for at once, in seconds."""
 
-_PAUSES = (0.02, 0.1)  # seconds before a second and a third try; each step is idempotent, so none does harm
+_PAUSES = (0.02, 0.0)  # seconds after a failed try, one for each; steps are idempotent, so two do no harm
 _errors = redis.exceptions
 # On uvloop, writing to a connection that was reset is a RuntimeError, which redis-py passes on.
 _RETRIED: Any = (_errors.ConnectionError, _errors.TimeoutError, RuntimeError, OSError)
@@ -142,16 +142,8 @@ class Server:
     async def _reach(self, step: Callable[[], Awaitable[T]]) -> T:
         if self._client is None:
             raise unavailable("is not started: enter the lifespan of its Jobs")
-        streak = self.health.streak
+        await self._take_slot()
         try:
-            async with asyncio.timeout(PATIENCE):
-                await self._slots.acquire()
-        except TimeoutError as exc:
-            raise unavailable("has too much to do") from exc
-        try:
-            if self.health.streak >= streak + self._max_connections:
-                # All who had a turn before us found it away. To find that out in turn would take for ever.
-                raise unavailable("cannot be reached")
             result = await self._try(step)
         except _TROUBLE as exc:
             raise self.health.failed(exc, away=isinstance(exc, _AWAY)) from exc
@@ -160,16 +152,31 @@ class Server:
         self.health.succeeded()
         return result
 
+    async def _take_slot(self) -> None:
+        if not self._slots.locked():
+            await self._slots.acquire()
+            return
+        streak = self.health.streak
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._slots.acquire()
+        except TimeoutError as exc:
+            raise unavailable("has too much to do") from exc
+        if self.health.streak >= streak + self._max_connections:
+            # All who had a turn before us found it away. To find that out in turn would take for ever.
+            self._slots.release()
+            raise unavailable("cannot be reached")
+
     async def _try(self, step: Callable[[], Awaitable[T]]) -> T:
-        """Take a step, again if its answer does not come, within the timeout in all."""
-        async with patience(self.timeout):
-            for pause in _PAUSES:
-                try:
-                    async with patience(self.timeout / 2):
-                        return await step()
-                except _RETRIED:
-                    await asyncio.sleep(pause)
-            return await step()
+        """Take a step, and again if its answer does not come, within the timeout in all."""
+        for pause in _PAUSES:
+            try:
+                with Patience(self.timeout / len(_PAUSES)):
+                    return await step()
+            except _RETRIED as exc:
+                trouble = exc
+                await asyncio.sleep(pause)
+        raise trouble
 
     async def _check(self) -> None:
         """See whether the server is fit. Whoever may not ask it is trusted to know."""

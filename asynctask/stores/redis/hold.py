@@ -83,10 +83,9 @@ class Hold:
         length = int(1000 * self._seconds)
         return Call(
             RENEW,
-            names[:2],
+            names,
             (
                 self._ttl,
-                names.member,
                 run.run_id,
                 length,
                 snapshot.version,
@@ -96,7 +95,7 @@ class Hold:
             ),
         )
 
-    def renewed(self, snapshot: Snapshot, answer: list[Any], sent: float) -> tuple[bool, bool]:
+    def renewed(self, snapshot: Snapshot, answer: int | list[Any], sent: float) -> tuple[bool, bool]:
         """Take the answer to a renewal in.
 
         Args:
@@ -107,16 +106,20 @@ class Hold:
         Returns:
             Whether the run is held still, and whether somebody wants it cancelled.
         """
-        if answer[0] == 0:
+        if answer == 0:
             # A run that was settled meanwhile is no longer to be held, but not lost.
             return self.run.snapshot().status.terminal, False
-        code, self.lease, self.bump, cancel = answer
+        cancel = None
+        if isinstance(answer, int):
+            self.lease = answer
+        else:
+            self.lease, self.bump, cancel, forgotten = answer
+            if forgotten:
+                self._warn("was forgotten by the server; its record was written anew")
         self._confirm(sent)
         self._published = snapshot.version
         self._publish_at = sent + PROGRESS_INTERVAL
-        if code == 2:
-            self._warn("was forgotten by the server; its record was written anew")
-        return True, bool(cancel)
+        return True, cancel is not None
 
     def lose(self, why: str) -> None:
         """Stop the run, which others may hold by now. In the event loop only."""

@@ -26,7 +26,7 @@ from asynctask.stores.redis.hold import Hold, clock
 from asynctask.stores.redis.record import Names
 from asynctask.stores.redis.scripts import ABANDON, READ_CANCELS
 
-CHUNK = 500
+CHUNK = 1000
 """Renewals in one pipeline, so that many are answered in time."""
 MAX_ORPHANS = 100
 """How many runs of unknown fate are given up early; the others are lost when their lease ends."""
@@ -99,7 +99,8 @@ class Keeper:
             return False
         with self._lock:
             self._holds[run.run_id] = hold
-        self._wake.set()
+        if not self._wake.is_set():
+            self._wake.set()
         if self._timer is None:
             self._watch()
         return True
@@ -160,9 +161,7 @@ class Keeper:
         with self._lock:
             orphans = list(self._orphans.items())
         rest = [Call(READ_CANCELS, [self._cancels], [])]
-        rest += [
-            Call(ABANDON, names[:2], [self._ttl, names.member, run_id]) for run_id, (names, _) in orphans
-        ]
+        rest += [Call(ABANDON, names, [self._ttl, run_id]) for run_id, (names, _) in orphans]
         for start in range(0, max(1, len(due)), CHUNK):
             part, sent = due[start : start + CHUNK], clock()
             calls = [*rest, *(hold.renewal(snapshot) for hold, snapshot in part)]

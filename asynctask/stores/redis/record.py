@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -14,7 +14,12 @@ from asynctask.errors import ConfigurationError
 from asynctask.keys import Key
 from asynctask.snapshot import MESSAGES, Code, Snapshot, Status, decode, timestamp
 
+_PLAIN = re.compile(r"[A-Za-z0-9._~/-]*")
 _PREFIX = re.compile(r"[A-Za-z0-9._:/-]{1,100}")
+
+
+Seen = bytes | list[Any]
+"""What a script gives of a record (see `look` in `scripts`)."""
 
 
 class Names(NamedTuple):
@@ -22,10 +27,8 @@ class Names(NamedTuple):
 
     record: str
     """Its hash."""
-    tenant: str
+    listing: str
     """The sorted set of its tenant's records."""
-    member: str
-    """Its name in there."""
 
 
 class Naming:
@@ -47,41 +50,47 @@ class Naming:
                 f"prefix={prefix!r} must be 1 to 100 letters, digits, '.', '_', '-', ':' or '/'"
             )
         self._prefix = prefix
+        self.of = lru_cache(maxsize=1024)(self._names)
+        """Returns the names for a key."""
         self.cancels = f"{prefix}:cancels"
         """The sorted set in which cancellations are announced to all instances."""
 
-    def of(self, key: Key) -> Names:
-        """Return the names for a key."""
+    def _names(self, key: Key) -> Names:
         index = self.index(key.tenant)
-        member = f"{quote(key.job, safe='/')}:{quote(key.path, safe='/')}"
-        return Names(f"{index}:{member}", index, member)
+        return Names(f"{index}:{_quote(key.job)}:{_quote(key.path)}", index)
 
     def index(self, tenant: str) -> str:
         """Return the name of a tenant's index."""
         # With an empty tag the whole name would be hashed, hence the "t".
-        return f"{self._prefix}:{{t:{quote(tenant, safe='')}}}"
+        return f"{self._prefix}:{{t:{_quote(tenant)}}}"
 
 
-def picture(seen: Sequence[Any]) -> Snapshot:
+def _quote(text: str) -> str:
+    """Percent-encode all that is not a letter, a digit or one of `._~/-`, of which most texts consist."""
+    return text if _PLAIN.fullmatch(text) else quote(text, safe="/")
+
+
+def picture(seen: Seen) -> Snapshot:
     """Make the snapshot that every reader of a record sees.
 
     Args:
-        seen: the state, the published snapshot, and what others changed since, as `scripts` gives it.
+        seen: the published snapshot, or with it what others changed since, as `look` in `scripts` gives it.
 
     Raises:
         msgspec.DecodeError: it is no snapshot that is in there.
     """
+    if isinstance(seen, bytes):
+        return decode(seen)
     state, snap, bump, lost, cancel = seen[:5]
     snapshot = decode(snap)
+    changes = int(bump)
     more: dict[str, Any] = {}
     if cancel:
         more["cancel_requested"] = True
     if state == b"L":
-        bump = int(bump) + 1
+        changes += 1
         more.update(_loss(snapshot, int(lost)))
-    if not more and not int(bump):
-        return snapshot
-    return msgspec.structs.replace(snapshot, version=snapshot.version + int(bump), **more)
+    return msgspec.structs.replace(snapshot, version=snapshot.version + changes, **more)
 
 
 def _loss(snapshot: Snapshot, at: int) -> dict[str, Any]:

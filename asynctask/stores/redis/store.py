@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import anyio
 import msgspec
@@ -22,7 +21,7 @@ from asynctask.stores.redis.connection import Server, refused
 from asynctask.stores.redis.health import unavailable
 from asynctask.stores.redis.hold import clock
 from asynctask.stores.redis.lease import Keeper
-from asynctask.stores.redis.record import Naming, picture
+from asynctask.stores.redis.record import Naming, Seen, picture
 from asynctask.stores.redis.scripts import ANNOUNCE, CANCEL, CLAIM, LIST, READ, SETTLE
 
 SETTLE_PATIENCE = 10.0
@@ -125,26 +124,26 @@ class RedisStore:
         names, sent, snapshot = self._naming.of(run.claim_key), clock(), run.snapshot()
         try:
             answer = await self._server.call(
-                CLAIM, names[:2], self._ttl, names.member, run.run_id, self._lease, encode(snapshot)
+                CLAIM, names, self._ttl, run.run_id, self._lease, encode(snapshot)
             )
         except BaseException as exc:
             if not refused(exc):
                 # It may have run, or may still run: others would wait for a run that nobody executes.
                 self._keeper.abandon(run.run_id, names)
             raise
-        if answer[0] == 0:
-            return Claim(self._picture(run.claim_key, answer[1:]), ours=False)
-        if answer[0] == 2 or not self._keeper.add(run, names, sent=sent, lease=answer[1]):
+        lease, lost = (answer, None) if isinstance(answer, int) else (answer[0], answer[-1])
+        if not isinstance(lease, int):
+            return Claim(self._picture(run.claim_key, lease), ours=False)
+        if not lease or not self._keeper.add(run, names, sent=sent, lease=lease):
             self._keeper.abandon(run.run_id, names)
             raise unavailable("took too long")
-        if answer[2]:
-            _log_loss(run.claim_key, answer[2].decode())
+        if lost is not None:
+            _log_loss(run.claim_key, lost.decode())
         return Claim(snapshot, ours=True)
 
     async def read(self, key: Key) -> Snapshot | None:
         """Return the key's snapshot; one whose lease has run out is FAILED from then on."""
-        names = self._naming.of(key)
-        answer = await self._server.call(READ, names[:2], self._ttl, names.member)
+        answer = await self._server.call(READ, self._naming.of(key), self._ttl)
         return None if answer is None else self._picture(key, answer)
 
     def peek(self, key: Key) -> Snapshot | None:
@@ -164,12 +163,12 @@ class RedisStore:
         lease, bump = (0, 0) if hold is None else (hold.lease, hold.bump)
         ending = snapshot.error_code == Code.INTERRUPTED
         until = clock() + (self._server.timeout if ending else SETTLE_PATIENCE)
-        arguments = (self._ttl, names.member, run.run_id, snapshot.version, encode(snapshot), lease, bump)
+        arguments = (self._ttl, run.run_id, snapshot.version, encode(snapshot), lease, bump)
         pause = 0.05
         try:
             while hold is None or not hold.lost:
                 try:
-                    return bool(await self._server.call(SETTLE, names[:2], *arguments) == 1)
+                    return bool(await self._server.call(SETTLE, names, *arguments) == 1)
                 except StoreUnavailableError:
                     if clock() + pause > until:
                         raise
@@ -181,8 +180,7 @@ class RedisStore:
 
     async def cancel(self, key: Key) -> Snapshot | None:
         """Ask the key's running run to stop. Its holder hears of it within a second."""
-        names = self._naming.of(key)
-        seen, run_id = await self._server.call(CANCEL, names[:2], self._ttl, names.member)
+        seen, run_id = await self._server.call(CANCEL, self._naming.of(key), self._ttl)
         if run_id is not None:
             hold = self._keeper.find(run_id.decode())
             if hold is not None:
@@ -219,16 +217,16 @@ class RedisStore:
         for start in range(0, len(members), _LISTED_AT_ONCE):
             part = members[start : start + _LISTED_AT_ONCE]
             names = [index, *(f"{index}:{member}" for member in part)]
-            seen = await self._server.call(LIST, names, self._ttl, *part)
+            seen = await self._server.call(LIST, names, self._ttl)
             found.extend(self._picture(None, record) for record in seen)
         return newest_first(found)
 
-    def _picture(self, key: Key | None, seen: Sequence[Any]) -> Snapshot:
+    def _picture(self, key: Key | None, seen: Seen) -> Snapshot:
         try:
             snapshot = picture(seen)
         except msgspec.DecodeError as exc:
             raise self._server.health.failed(exc, away=False) from exc
-        if seen[5]:
+        if not isinstance(seen, bytes) and seen[5]:
             _log_loss(key or Key(snapshot.job, snapshot.key, ""), str(snapshot.run_id))
         return snapshot
 
