@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from asynctask.context import logger
 from asynctask.errors import ConfigurationError, StoreUnavailableError
@@ -27,8 +27,6 @@ except ModuleNotFoundError as exc:
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-
-T = TypeVar("T")
 
 OLDEST = (6, 2)
 """The oldest server that will do. Valkey says 7.2 when it is asked."""
@@ -118,44 +116,37 @@ class Server:
         Raises:
             StoreUnavailableError: it is not known whether it ran, unless `refused` says that it did not.
         """
-        call = Call(script, keys, arguments)
-
-        async def run() -> Any:
-            if not self._fit:
-                await self._check()
-            try:
-                return await self._client.execute_command(*call.command(known=True))
-            except _errors.NoScriptError:
-                return await self._client.execute_command(*call.command(known=False))
-
-        return await self._reach(run)
+        return await self._reach(self._run, script, keys, arguments)
 
     async def members(self, index: str) -> list[bytes]:
         """Return all members of a sorted set."""
+        found: list[bytes] = await self._reach(self._send_command, "ZRANGE", index, 0, -1)
+        return found
 
-        async def run() -> list[bytes]:
-            found: list[bytes] = await self._client.execute_command("ZRANGE", index, 0, -1)
-            return found
-
-        return await self._reach(run)
-
-    async def _reach(self, step: Callable[[], Awaitable[T]]) -> T:
+    async def _reach(self, step: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+        """Take a step when it is its turn, and again if its answer does not come, within the timeout in
+        all."""
         if self._client is None:
             raise unavailable("is not started: enter the lifespan of its Jobs")
-        await self._take_slot()
+        await (self._wait_for_turn() if self._slots.locked() else self._slots.acquire())
         try:
-            result = await self._try(step)
+            for pause in _PAUSES:
+                try:
+                    with Patience(self.timeout / len(_PAUSES)):
+                        result = await step(*arguments)
+                except _RETRIED as exc:
+                    trouble = exc
+                    await asyncio.sleep(pause)
+                else:
+                    self.health.succeeded()
+                    return result
+            raise trouble
         except _TROUBLE as exc:
             raise self.health.failed(exc, away=isinstance(exc, _AWAY)) from exc
         finally:
             self._slots.release()
-        self.health.succeeded()
-        return result
 
-    async def _take_slot(self) -> None:
-        if not self._slots.locked():
-            await self._slots.acquire()
-            return
+    async def _wait_for_turn(self) -> None:
         streak = self.health.streak
         try:
             async with asyncio.timeout(PATIENCE):
@@ -167,16 +158,17 @@ class Server:
             self._slots.release()
             raise unavailable("cannot be reached")
 
-    async def _try(self, step: Callable[[], Awaitable[T]]) -> T:
-        """Take a step, and again if its answer does not come, within the timeout in all."""
-        for pause in _PAUSES:
-            try:
-                with Patience(self.timeout / len(_PAUSES)):
-                    return await step()
-            except _RETRIED as exc:
-                trouble = exc
-                await asyncio.sleep(pause)
-        raise trouble
+    async def _run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Any:
+        if not self._fit:
+            await self._check()
+        execute = self._client.execute_command
+        try:
+            return await execute("EVALSHA", script.sha, len(keys), *keys, *arguments)
+        except _errors.NoScriptError:
+            return await execute("EVAL", script.text, len(keys), *keys, *arguments)
+
+    async def _send_command(self, *command: str | int) -> Any:
+        return await self._client.execute_command(*command)
 
     async def _check(self) -> None:
         """See whether the server is fit. Whoever may not ask it is trusted to know."""

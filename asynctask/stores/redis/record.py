@@ -65,6 +65,7 @@ class Naming:
         return f"{self._prefix}:{{t:{_quote(tenant)}}}"
 
 
+@lru_cache(maxsize=1024)
 def _quote(text: str) -> str:
     """Percent-encode all that is not a letter, a digit or one of `._~/-`, of which most texts consist."""
     return text if _PLAIN.fullmatch(text) else quote(text, safe="/")
