@@ -15,6 +15,7 @@ from the root of the repository as a module, `python -m benchmarks.NAME`, and lo
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import json
 import os
@@ -29,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 
 C = TypeVar("C")
 
@@ -156,6 +157,15 @@ def finish(options: argparse.Namespace, samples: Samples, *packages: str, **more
     body = {"machine": machine(*packages), "options": used, "samples": samples.as_json(), **more}
     options.json.write_text(json.dumps(body, indent=1, default=str) + "\n")
     print(f"written: {options.json}")
+
+
+def run(main: Coroutine[Any, Any, C]) -> C:
+    """Run a coroutine to its end, on uvloop where that is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(main)
+    return uvloop.run(main)
 
 
 def free_port() -> int:
