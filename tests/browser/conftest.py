@@ -48,7 +48,7 @@ def need(program: str, advice: str, *others: str) -> str:
     return found or absent(advice)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # until it is stopped, Playwright runs a loop in which no other test can
 def browser() -> Iterator[Browser]:
     """Debian's Chromium, headless."""
     advice = "the browser tests need Chromium: apt install chromium (or set ASYNCTASK_CHROMIUM=/its/path)"
@@ -90,7 +90,7 @@ class Server:
         self.process.communicate()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(browser: Browser) -> Iterator[Server]:
     """The server that most tests share; each is a tenant of its own there."""
     running = Server()

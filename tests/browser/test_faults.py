@@ -35,7 +35,7 @@ def mortal(browser: Browser) -> Iterator[Server]:
     server.kill()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def gateway(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real nginx before the server, which answers 504 after a second; its URL."""
     program = need("nginx", "the gateway test needs nginx: apt install nginx")
