@@ -12,9 +12,9 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Final, Protocol
 
-logger = logging.getLogger("asynctask")
+logger: Final = logging.getLogger("asynctask")
 
 
 class RunFields(Protocol):

@@ -103,7 +103,7 @@ class JobError(AsyncTaskError):
         code: the run's `errorCode`, for programs.
     """
 
-    error_code = "error"  # for subclasses that do not call this constructor
+    error_code: str = "error"  # for subclasses that do not call this constructor
 
     def __init__(self, message: str, *, code: str = "error") -> None:
         super().__init__(message)

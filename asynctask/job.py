@@ -40,14 +40,14 @@ class Job:
         timeout: float | None = None,
         cancelable: bool = False,
     ) -> None:
-        self.path = path
-        self.names = parameters(path)
-        self.fn = fn
-        self.timeout = _check_timeout(path, timeout)
-        self.cancelable = _check_flag(path, cancelable)
-        self.takes_payload = _check_function(path, fn)
+        self.path: str = path
+        self.names: tuple[str, ...] = parameters(path)
+        self.fn: Callable[..., Awaitable[Any]] = fn
+        self.timeout: float | None = _check_timeout(path, timeout)
+        self.cancelable: bool = _check_flag(path, cancelable)
+        self.takes_payload: bool = _check_function(path, fn)
         self._convert = converter(path, fn) if self.takes_payload else no_payload(path)
-        self.history = History()
+        self.history: History = History()
 
     def __repr__(self) -> str:
         return f"<Job {self.path!r}: {getattr(self.fn, '__qualname__', self.fn)}>"

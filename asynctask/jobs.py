@@ -65,7 +65,7 @@ class Jobs:
         self._admission = Admission(max_running, max_running_per_tenant)
         self._grace = shutdown_grace
         self._expose_errors = expose_errors
-        self.registry = Registry()
+        self.registry: Registry = Registry()
         self._stack: AsyncExitStack | None = None
 
     # -- registering -------------------------------------------------------------------------------------

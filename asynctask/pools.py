@@ -46,12 +46,12 @@ class Pool(Generic[P]):
     __slots__ = ("load", "origin", "retired", "size", "transport", "used_at")
 
     def __init__(self, transport: P, size: int) -> None:
-        self.transport = transport
-        self.size = size
-        self.load = 0
+        self.transport: P = transport
+        self.size: int = size
+        self.load: int = 0
         self.origin: object = None
-        self.retired = False
-        self.used_at = 0.0
+        self.retired: bool = False
+        self.used_at: float = 0.0
 
 
 class _Waiter(Generic[P]):

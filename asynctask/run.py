@@ -78,14 +78,16 @@ class Run(Progress):
         expose_errors: bool = True,
     ) -> None:
         super().__init__()
-        self.claim_key = claim_key
-        self.job, self.key, self.tenant = claim_key
-        self.run_id = secrets.token_hex(16)
-        self.payload = payload
-        self.params = MappingProxyType(dict(params)) if params else _NO_PARAMS
-        self.history = history
-        self.expose_errors = expose_errors
-        self.finished = anyio.Event()
+        self.claim_key: Key = claim_key
+        self.job: str = claim_key.job
+        self.key: str = claim_key.path
+        self.tenant: str = claim_key.tenant
+        self.run_id: str = secrets.token_hex(16)
+        self.payload: Any = payload
+        self.params: Mapping[str, str] = MappingProxyType(dict(params)) if params else _NO_PARAMS
+        self.history: History | None = history
+        self.expose_errors: bool = expose_errors
+        self.finished: anyio.Event = anyio.Event()
         """Set once the run is over and the store knows it."""
 
         self._reasons: list[str] = []

@@ -44,7 +44,7 @@ class Batch(Generic[T, R]):
     ) -> None:
         self._fn = checked_fn(fn)
         self._source = source(items)
-        self.max_at_once = checked_bound(max_at_once)
+        self.max_at_once: int = checked_bound(max_at_once)
         self._on_progress = on_progress
         self._on_latency = on_latency
         self._on_failure = on_failure

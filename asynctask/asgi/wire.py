@@ -40,7 +40,9 @@ class Refusal(AsyncTaskError):
         super().__init__(message)
         self.status = status  # type: ignore[misc]
         self.code = code  # type: ignore[misc]
-        self.headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        self.headers: Headers = [
+            (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers
+        ]
 
 
 async def send_json(scope: Scope, send: Send, status: int, body: bytes, headers: Headers) -> None:
@@ -58,9 +60,9 @@ class Rendered:
     __slots__ = ("body", "etag", "headers", "snapshot")
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        self.body = encode(snapshot)
-        self.etag = snapshot.etag.encode()
+        self.snapshot: Snapshot = snapshot
+        self.body: bytes = encode(snapshot)
+        self.etag: bytes = snapshot.etag.encode()
         self.headers: Headers = [JSON, NO_STORE, (b"etag", self.etag)]
         if snapshot.poll_after_ms is not None:
             self.headers.append((b"retry-after", b"%d" % retry_after(snapshot.poll_after_ms)))

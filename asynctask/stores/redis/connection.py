@@ -21,8 +21,8 @@ from asynctask.stores.redis.scripts import Script
 
 try:
     import redis.asyncio
-except ModuleNotFoundError as exc:
-    raise ImportError("RedisStore needs redis-py: pip install 'starlette-asynctask[redis]'") from exc
+except ModuleNotFoundError as _exc:
+    raise ImportError("RedisStore needs redis-py: pip install 'starlette-asynctask[redis]'") from _exc
 
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
@@ -69,8 +69,8 @@ class Server:
     """
 
     def __init__(self, url: str, *, cluster: bool, max_connections: int, timeout: float) -> None:
-        self.place = place(url, cluster=cluster)
-        self.health = Health(self.place)
+        self.place: str = place(url, cluster=cluster)
+        self.health: Health = Health(self.place)
         self.timeout = timeout
         self._url = url
         self._cluster = cluster

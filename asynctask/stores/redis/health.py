@@ -39,7 +39,7 @@ class Health:
         self._kind = ""
         self._said_at = 0.0
         self._away = False
-        self.streak = 0
+        self.streak: int = 0
         """How often it could not be reached since it last was."""
 
     def failed(self, exc: BaseException, *, away: bool) -> StoreUnavailableError:

@@ -42,10 +42,10 @@ class Hold:
 
     def __init__(self, run: Run, names: Names, *, seconds: float, ttl: int, sent: float, lease: int) -> None:
         self.run = run
-        self.lost = False
-        self.deadline = 0.0
-        self.lease = lease
-        self.bump = 0
+        self.lost: bool = False
+        self.deadline: float = 0.0
+        self.lease: int = lease
+        self.bump: int = 0
         """What others changed in the record, as far as this process knows (see `scripts`)."""
         self._names = names
         self._seconds = seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -50,9 +51,9 @@ class Naming:
                 f"prefix={prefix!r} must be 1 to 100 letters, digits, '.', '_', '-', ':' or '/'"
             )
         self._prefix = prefix
-        self.of = lru_cache(maxsize=1024)(self._names)
+        self.of: Callable[[Key], Names] = lru_cache(maxsize=1024)(self._names)
         """Returns the names for a key."""
-        self.cancels = f"{prefix}:cancels"
+        self.cancels: str = f"{prefix}:cancels"
         """The sorted set in which cancellations are announced to all instances."""
 
     def _names(self, key: Key) -> Names:
