@@ -5,6 +5,7 @@
 Three questions, each with its reference in the same turn:
 
 - What do claim, read and settle cost beside the round trip of a script that does nothing, by the same client?
+  And beside the least that a store can do, a script that gets or sets as many bytes?
 - How many no-op runs a second, from trigger to terminal, beside SAQ's from enqueue to finish?
 - How long does it take to renew the leases of 1,000 runs, in one pipeline?
 """
@@ -12,6 +13,8 @@ Three questions, each with its reference in the same turn:
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import logging
 import statistics
 from contextlib import asynccontextmanager
 from itertools import count
@@ -24,7 +27,7 @@ import uvloop
 from asynctask.jobs import Jobs
 from asynctask.keys import Key
 from asynctask.run import Run
-from asynctask.snapshot import Status
+from asynctask.snapshot import Status, encode
 from asynctask.stores.redis import RedisStore
 from asynctask.stores.redis.scripts import Script
 from benchmarks._harness import Samples, finish, parser, table, turns
@@ -40,7 +43,14 @@ AT_ONCE = 16
 """Calls under way at the same time where the rate is measured."""
 RENEWED = 1000
 ROUND_TRIP_GOAL, RATE_GOAL, RENEWAL_GOAL = 1.5, 2.0, 50.0
-NOTHING = Script("return 1", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db")
+NOTHING, GET, SET = (
+    Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+    for text in (
+        "return 1",
+        "return redis.call('GET', KEYS[1])",
+        "redis.call('SET', KEYS[1], ARGV[1]) return 1",
+    )
+)
 
 _keys = count()
 
@@ -75,12 +85,18 @@ async def round_trips(url: str, calls: int) -> AsyncIterator[dict[str, Case]]:
     """The cases of the first question."""
     async with RedisStore(url, prefix="bench", lease=600.0) as store:
         client = store._server._client
-        await client.execute_command("SCRIPT", "LOAD", NOTHING.text)
+        for script in (NOTHING, GET, SET):
+            await client.execute_command("SCRIPT", "LOAD", script.text)
         read_key = fresh_key()
-        await store.claim(Run(read_key))
+        snapshot = encode((await store.claim(Run(read_key))).snapshot)
 
-        async def bare() -> dict[str, float]:
-            return await timed(lambda _: client.execute_command("EVALSHA", NOTHING.sha, 1, "bench:x"), calls)
+        def bare(script: Script, *arguments: bytes) -> Case:
+            async def case() -> dict[str, float]:
+                return await timed(
+                    lambda _: client.execute_command("EVALSHA", script.sha, 1, "bench:x", *arguments), calls
+                )
+
+            return case
 
         async def read() -> dict[str, float]:
             return await timed(lambda _: store.read(read_key), calls)
@@ -97,7 +113,14 @@ async def round_trips(url: str, calls: int) -> AsyncIterator[dict[str, Case]]:
             settled = await timed(lambda number: store.settle(runs[number]), calls)
             return {**claimed, **{f"settle {name}": value for name, value in settled.items()}}
 
-        yield {"bare EVALSHA": bare, "read": read, "claim: join": join, "claim: start": claim_and_settle}
+        yield {
+            "nothing": bare(NOTHING),
+            "set": bare(SET, snapshot),
+            "get": bare(GET),
+            "read": read,
+            "claim: join": join,
+            "claim: start": claim_and_settle,
+        }
 
 
 @asynccontextmanager
@@ -110,6 +133,7 @@ async def whole_runs(url: str, runs: int) -> AsyncIterator[dict[str, Case]]:
     async def noop(run: Run) -> None:
         executed.append(run)
 
+    logging.getLogger("saq").setLevel(logging.ERROR)
     queue = saq.Queue.from_url(url)
     left = 0
     empty = asyncio.Event()
@@ -212,17 +236,27 @@ async def measure(options: argparse.Namespace, url: str) -> Samples:
 def report(samples: Samples) -> None:
     """Print the tables."""
     rows = []
-    for label, case, figures in [
-        ("bare EVALSHA", "bare EVALSHA", ("p50", "p99", "rate")),
-        ("read", "read", ("p50", "p99", "rate")),
-        ("claim, joining", "claim: join", ("p50", "p99", "rate")),
-        ("claim, starting", "claim: start", ("p50", "p99", "rate")),
-        ("settle", "claim: start", ("settle p50", "settle p99", "settle rate")),
+    for label, case, prefix, least in [
+        ("bare EVALSHA", "nothing", "", "nothing"),
+        ("… that gets a snapshot", "get", "", "get"),
+        ("… that sets a snapshot", "set", "", "set"),
+        ("read", "read", "", "get"),
+        ("claim, joining", "claim: join", "", "set"),
+        ("claim, starting", "claim: start", "", "set"),
+        ("settle", "claim: start", "settle ", "set"),
     ]:
-        p50, p99, rate = (samples[case, figure] for figure in figures)
-        over = samples[case, figures[0]].median / samples["bare EVALSHA", "p50"].median
-        rows.append((label, f"{p50:.0f}", f"{p99:.0f}", f"{rate:,.0f}", f"{over:.2f}"))
-    print(table(["one round trip", "p50 µs", "p99 µs", f"per second, {AT_ONCE} at once", "× bare"], rows))
+        p50, p99, rate = (samples[case, prefix + figure] for figure in ("p50", "p99", "rate"))
+        over = [f"{p50.median / samples[name, 'p50'].median:.2f}" for name in ("nothing", least)]
+        rows.append((label, f"{p50:.0f}", f"{p99:.0f}", f"{rate:,.0f}", *over))
+    headers = [
+        "one round trip",
+        "p50 µs",
+        "p99 µs",
+        f"per second, {AT_ONCE} at once",
+        "× bare",
+        "× get or set",
+    ]
+    print(table(headers, rows))
     print(f"Goal: claim and read at most {ROUND_TRIP_GOAL} × a bare EVALSHA.\n")
     saqs, ours = (f"{samples[name, 'rate']:,.0f}" for name in ("SAQ", "asynctask"))
     ratio = f"{samples.ratio('asynctask', 'SAQ', 'rate'):.2f}"
