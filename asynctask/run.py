@@ -17,7 +17,7 @@ from asynctask.batch import Outcome, map_concurrently
 from asynctask.blocking import Watched
 from asynctask.condition import History
 from asynctask.context import log
-from asynctask.errors import AsyncTaskError
+from asynctask.errors import JobError
 from asynctask.keys import Key
 from asynctask.messages import describe
 from asynctask.progress import MAX_COUNT, Progress
@@ -243,7 +243,7 @@ class Run(Progress):
 
     def explain(self, exc: BaseException) -> str:
         """Say what may be shown of an exception: its text, or if errors are hidden, a `JobError`'s only."""
-        shown = self.expose_errors or isinstance(exc, AsyncTaskError)
+        shown = self.expose_errors or isinstance(exc, JobError)
         return describe(exc) if shown else type(exc).__name__
 
     @property

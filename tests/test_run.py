@@ -180,6 +180,7 @@ def test_an_error_is_counted_once_in_the_history() -> None:
         (False, ValueError("disk full"), "ValueError"),
         (True, JobError("no credit"), "no credit"),
         (False, JobError("no credit"), "no credit"),
+        (False, ConfigurationError("path '/srv/x'"), "ConfigurationError"),
     ],
 )
 def test_what_may_be_said_of_an_error(expose: bool, error: Exception, expected: str) -> None:
