@@ -54,7 +54,8 @@ class PooledTransport(Transport):
         RetryTransport(transport=PooledTransport(max_connections=100), retry=Retry(total=3))
 
     A request is under way until its response is closed, and at most `max_connections` are under way at a
-    time. Further ones wait their turn, as long as httpx's `pool` timeout allows.
+    time. Further ones wait their turn, as long as httpx's `pool` timeout allows. As with any transport that
+    is given to a client, the proxies named in the environment are not used: pass `proxy`.
 
     Args:
         max_connections: the largest number of connections open at any time, retired pools included.
@@ -153,8 +154,7 @@ class PooledTransport(Transport):
                 f"those of {http.__name__}"
             )
         self._http = http
-        if http is not httpx:  # its defaults may differ, so it makes its own
-            self._tls = http.create_ssl_context(**self._tls_options)
+        self._tls = http.create_ssl_context(**self._tls_options)  # its defaults may differ
 
     def _make(self, size: int) -> Any:
         limits = self._http.Limits(

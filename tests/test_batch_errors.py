@@ -11,7 +11,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from asynctask.batch import KEPT_TRACEBACKS, map_concurrently
-from tests.batch_support import Gauge, agen
+from tests.batch_support import Gauge, agen, double
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -194,3 +194,42 @@ async def test_of_many_failures_only_the_first_keep_their_tracebacks() -> None:
         assert error.__cause__ is not None
         assert (error.__traceback__ is not None) is kept
         assert (error.__cause__.__traceback__ is not None) is kept
+
+
+@pytest.mark.anyio
+async def test_an_input_that_fails_to_close_does_not_hide_the_error() -> None:
+    """The first error comes out; where there is none before it, the failing clean-up is the first."""
+
+    async def items() -> AsyncIterator[int]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            raise OSError("cannot close the cursor")
+
+    async def fails(index: int) -> None:
+        raise LookupError(index)
+
+    with pytest.raises(LookupError):
+        await map_concurrently(fails, items(), max_at_once=1)
+    with pytest.raises(OSError, match="cannot close the cursor"):
+        await map_concurrently(double, items(), max_at_once=1)
+
+
+@pytest.mark.anyio
+async def test_a_group_of_errors_loses_the_tracebacks_of_its_leaves_too() -> None:
+    """What a stripped failure leads to holds no frames either."""
+
+    async def call(index: int) -> None:
+        try:
+            raise ValueError(index)
+        except ValueError as exc:
+            leaf = exc
+        raise ExceptionGroup("several", [leaf])
+
+    outcomes = await map_concurrently(call, range(KEPT_TRACEBACKS + 1), on_error="collect", max_at_once=1)
+    first, last = outcomes[0].error, outcomes[-1].error
+    assert isinstance(first, ExceptionGroup)
+    assert first.exceptions[0].__traceback__ is not None
+    assert isinstance(last, ExceptionGroup)
+    assert last.exceptions[0].__traceback__ is None

@@ -107,6 +107,19 @@ async def test_a_request_is_under_way_until_its_response_is_closed(kind: str) ->
         assert server.accepted == 1
 
 
+async def test_a_response_may_be_closed_twice(kind: str) -> None:
+    """Its place is given back once: the second request still waits for the first one's."""
+    async with serve() as server, client_of(kind, max_connections=1, timeout=(30, 30, 30, 0.01)) as client:
+        async with client.stream("GET", f"{server.url}/ok") as response:
+            await response.aread()
+            await response.stream.aclose()
+            await response.stream.aclose()
+        async with client.stream("GET", f"{server.url}/ok"):
+            with pytest.raises(POOL_TIMEOUTS):
+                await client.get(f"{server.url}/ok")
+        assert server.peak == 1
+
+
 async def test_a_response_left_half_read_costs_its_connection_alone(kind: str) -> None:
     """A body that nobody wants to the end is not waited for: the next request has a connection of its own."""
     async with serve() as server, client_of(kind, max_connections=1) as client:
