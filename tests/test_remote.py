@@ -115,7 +115,7 @@ async def test_a_response_may_be_closed_twice(kind: str) -> None:
             await response.stream.aclose()
             await response.stream.aclose()
         async with client.stream("GET", f"{server.url}/ok"):
-            with pytest.raises(POOL_TIMEOUTS):
+            with pytest.raises(POOL_TIMEOUTS, match="none of 1 connections"):
                 await client.get(f"{server.url}/ok")
         assert server.peak == 1
 
