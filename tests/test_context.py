@@ -287,3 +287,22 @@ async def test_a_broken_handler_fails_no_run(monkeypatch: pytest.MonkeyPatch) ->
         assert (await run_job(failing)).error_message == "bad row"
     finally:
         logger.removeHandler(handler)
+
+
+@pytest.mark.anyio
+async def test_the_engines_own_records_have_the_fields_without_any_filter() -> None:
+    """A handler of the logger "asynctask" needs nothing added to it."""
+    handler = Records()
+    logger.addHandler(handler)
+    try:
+
+        async def job(run: Run) -> None:
+            raise ValueError("bad row")
+
+        snapshot = await run_job(job, tenant="acme")
+    finally:
+        logger.removeHandler(handler)
+    assert handler.kept
+    for record in handler.kept:
+        fields = (record.job, record.run_id, record.tenant)  # type: ignore[attr-defined]
+        assert fields == ("job", snapshot.run_id, "acme")
