@@ -1,6 +1,6 @@
 """Turn a slow ASGI endpoint into a job: the trigger returns at once, anybody who may see it polls it."""
 
-from asynctask.batch import Outcome, map_concurrently
+from asynctask.batch import Outcome, map_concurrently, stream_concurrently
 from asynctask.condition import Assessment, Condition, History
 from asynctask.context import RunLogFilter
 from asynctask.errors import (
@@ -50,4 +50,5 @@ __all__ = [
     "UnavailableError",
     "UnknownJobError",
     "map_concurrently",
+    "stream_concurrently",
 ]

@@ -6,8 +6,10 @@ Each step of a watched coroutine, from one suspension to the next, is timed. A s
 
 from __future__ import annotations
 
+import functools
+import inspect
 import logging
-from collections.abc import Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
@@ -17,6 +19,7 @@ THRESHOLD = 0.25
 """Longest step that passes without a warning, in seconds."""
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Watched(Generic[T]):
@@ -70,3 +73,14 @@ class Watched(Generic[T]):
             place,
             self._run.run_id,
         )
+
+
+def watched(fn: Callable[[T], Awaitable[R]], run: RunFields) -> Callable[[T], Awaitable[R]]:
+    """Return `fn` under its own name, with each of its coroutines watched."""
+
+    @functools.wraps(fn)
+    def call(item: T) -> Awaitable[R]:
+        made = fn(item)
+        return Watched(made, run) if inspect.iscoroutine(made) else made
+
+    return call

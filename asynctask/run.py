@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, overload
 import anyio
 
 from asynctask.batch import Outcome, map_concurrently
-from asynctask.blocking import Watched
+from asynctask.blocking import watched
 from asynctask.condition import History
 from asynctask.context import log
 from asynctask.errors import JobError
@@ -152,12 +152,8 @@ class Run(Progress):
         if self._own_total and isinstance(items, Sized):
             self._set_total((self._total or 0) + len(items))
 
-        def watched(item: T) -> Awaitable[R]:
-            call = fn(item)
-            return Watched(call, self) if hasattr(call, "cr_frame") else call  # type: ignore[arg-type]
-
         return await map_concurrently(
-            watched if callable(fn) else fn,
+            watched(fn, self) if callable(fn) else fn,  # what is no function is refused under its own name
             items,
             max_at_once=max_at_once,
             on_progress=self._advance_by,

@@ -12,6 +12,7 @@ Rules (issue: one unguarded exception would end the task group, and with it ever
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 import secrets
@@ -79,7 +80,7 @@ async def _body(run: Run, job: Job) -> BaseException | None:
             run.bind(scope)
             try:
                 call = job.call(run)
-                result = await (Watched(call, run) if hasattr(call, "cr_frame") else call)  # type: ignore[arg-type]
+                result = await (Watched(call, run) if inspect.iscoroutine(call) else call)
             except BaseException as exc:
                 raised = exc
                 raise  # to the scope, which takes its own cancellation
