@@ -65,11 +65,6 @@
   for (const type of ["task-change", "task-success", "task-error", "task-settled", "task-connection"]) {
     window.addEventListener(type, (event) => probe.events.push([type, event.detail.runId ?? event.detail.snapshot?.runId ?? null]));
   }
-  const timeout = AbortSignal.timeout.bind(AbortSignal); // runs on real time, whatever the clock
-  AbortSignal.timeout = (delay) => {
-    probe.asked = delay;
-    return timeout(probe.patience ?? delay);
-  };
   let hidden = false;
   Object.defineProperty(document, "visibilityState", { get: () => (hidden ? "hidden" : "visible") });
   probe.hide = (value) => {

@@ -186,15 +186,21 @@ def test_events_bubble_out_of_shadow_trees(visit: Opener, desk: Desk) -> None:
 
 
 def test_host_may_trigger_from_an_event(visit: Opener, desk: Desk) -> None:
-    """A host that starts the next run when one has settled gets it: the lock is free by then."""
-    page = visit("?src=/api/quick", clock=True)
+    """A host that starts the next run when one has settled: the lock is free, and every element shows it."""
+    first = desk.say(trigger="work")
+    page = visit("?n=2", clock=True)
     settled(page)
-    page.evaluate("addEventListener('task-settled', (event) => event.target.trigger(), { once: true })")
-    page.locator("[part=button]").click()
-    for _ in range(4):
-        tick(page, 5_000)
-    assert desk.count("POST") == 2
-    assert kinds(page).count("task-settled") == 2
+    page.evaluate("addEventListener('task-settled', (event) => void event.target.trigger(), { once: true })")
+    desk.say(finish=True, hold="POST")
+    page.clock.run_for(1_250)
+    desk.log(seen=3)
+    for button in page.locator("[part=button]").all():
+        expect(button).to_have_text("Run…")
+    desk.say(release=True)
+    settled(page)
+    expect(page.locator("async-task[status=RUNNING]")).to_have_count(2)
+    assert desk.run_id != first
+    assert desk.count("POST") == 1
 
 
 def test_properties_set_before_the_element_is_defined(visit: Opener, desk: Desk) -> None:
