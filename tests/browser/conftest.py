@@ -6,9 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -34,18 +34,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("browser")
 
 
-def absent(advice: str) -> NoReturn:
-    """Skip, saying what to install; where nothing may be skipped, fail."""
-    if os.environ.get("ASYNCTASK_NO_SKIPS") or os.environ.get("ASYNCTASK_REQUIRE_BROWSER"):
-        pytest.fail(advice, pytrace=False)
-    pytest.skip(advice)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Have what is missing said once, not once for each test that is skipped for it."""
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple):
+        report.longrepr = (__file__, 1, report.longrepr[2])
+    return report
 
 
 def need(program: str, advice: str, *others: str) -> str:
-    """The path of a program that a test cannot do without."""
+    """The path of a program that a test cannot do without; the test is skipped where there is none."""
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"])
     found = next((hit for name in (program, *others) if (hit := shutil.which(name, path=path))), None)
-    return found or absent(advice)
+    if found is None:
+        pytest.skip(advice)  # where nothing may be skipped, tests/conftest.py makes a failure of it
+    return found
 
 
 @pytest.fixture(scope="package")  # until it is stopped, Playwright runs a loop in which no other test can

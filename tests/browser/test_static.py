@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.conftest import HERE, ROOT, absent
+from tests.browser.conftest import HERE, ROOT
 
 STATIC = ROOT / "static"
 SCRIPTS = ["asynctask.js", "react.js", "demo.js"]
@@ -74,11 +74,3 @@ def test_files_that_are_shipped() -> None:
     """What the tests build lies outside of `static/`, which goes into the wheel."""
     names = {path.name for path in STATIC.iterdir()}
     assert names == {"asynctask.js", "react.js", "index.html", "demo.css", "demo.js", "icon.svg"}
-
-
-def test_nothing_is_skipped_where_it_must_not_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without Chromium: skipped with a line that says what to install; in CI failed with it."""
-    for name, outcome in (("", pytest.skip.Exception), ("1", pytest.fail.Exception)):
-        monkeypatch.setenv("ASYNCTASK_NO_SKIPS", name)
-        with pytest.raises(outcome, match="apt install chromium"):
-            absent("apt install chromium")
