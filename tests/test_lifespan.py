@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import anyio
 import anyio.lowlevel
 import pytest
 
-from asynctask import ConfigurationError, Jobs, NotStartedError, Run, ShuttingDownError, Snapshot, Status
+from asynctask import (
+    ConfigurationError,
+    Jobs,
+    MemoryStore,
+    NotStartedError,
+    Run,
+    ShuttingDownError,
+    Snapshot,
+    Status,
+)
 from tests.shop import Remote, Shop
 
 pytestmark = pytest.mark.anyio
@@ -95,9 +106,25 @@ def test_jobs_can_move_from_one_event_loop_to_the_next() -> None:
         }
 
 
+class Steps(MemoryStore):
+    """A memory store that notes when it is opened and closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[str] = []
+
+    async def __aenter__(self) -> Self:
+        self.steps.append("enter")
+        return await super().__aenter__()
+
+    async def __aexit__(self, *args: Any) -> None:
+        self.steps.append("exit")
+
+
 async def test_the_lifespan_cannot_be_entered_while_it_ends() -> None:
     """In mid-shutdown the runs under way still need the store; a second entry would take it from them."""
-    shop, refused = Shop(shutdown_grace=3600), []
+    store = Steps()
+    shop, refused = Shop(store=store, shutdown_grace=3600), []
 
     async def enter() -> None:
         await anyio.wait_all_tasks_blocked()
@@ -114,3 +141,4 @@ async def test_the_lifespan_cannot_be_entered_while_it_ends() -> None:
             group.start_soon(enter)
     assert len(refused) == 1
     assert (await shop.jobs.status("check", tenant="acme")).result == "acme"
+    assert store.steps == ["enter", "exit"]

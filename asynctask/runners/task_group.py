@@ -38,7 +38,6 @@ class TaskGroupRunner:
                 "this runner is already started: enter the lifespan of its Jobs only once"
             )
         self._closing = False
-        self._idle = None
         self._thread = get_ident()
         group = anyio.create_task_group()
         await group.__aenter__()

@@ -95,9 +95,9 @@ async def test_draining_interrupts_what_does_not_end_in_time() -> None:
         for run in runs:
             runner.start(run, executing(anyio.sleep_forever))
         await runner.drain(0.01)
+        assert {run.cancel_code for run in runs} == {Code.INTERRUPTED}
         with pytest.raises(ShuttingDownError):
             runner.start(new_run(), executing(anyio.sleep_forever))
-    assert {run.cancel_code for run in runs} == {Code.INTERRUPTED}
     assert all(run.snapshot().status is Status.FAILED for run in runs)
     assert runner.runs == []
 
