@@ -207,14 +207,17 @@ class Stage:
             worker.process.send_signal(signal.SIGCONT)
             worker.paused = False
 
-    def restart_redis(self, seconds: float, *, forget: bool = False) -> None:
-        """Kill Redis and start it again after a while, with what it wrote or without."""
+    def kill_redis(self) -> float:
+        """Kill Redis as a crash would; returns when."""
         began = time.monotonic()
         self.server.kill()
+        return began
+
+    def revive_redis(self, began: float, *, forget: bool = False) -> None:
+        """Start Redis again that was killed then, with what it wrote or without."""
         if forget:
             shutil.rmtree(self.server.directory / "appendonlydir", ignore_errors=True)
             (self.server.directory / "appendonly.aof").unlink(missing_ok=True)
-        time.sleep(seconds)
         self.server.start()
         self.history.fault("memory lost" if forget else "redis restarted", -1, began=began)
 

@@ -91,7 +91,9 @@ class Chaos:
         self._stage.history.fault(mode, victim, began=began)
 
     async def redis(self, victim: int, seconds: float, mode: Mode) -> None:
-        await anyio.to_thread.run_sync(self._stage.restart_redis, seconds / 3)
+        began = await anyio.to_thread.run_sync(self._stage.kill_redis)
+        await anyio.sleep(seconds / 3)
+        await anyio.to_thread.run_sync(self._stage.revive_redis, began)
 
     async def memory(self, victim: int, seconds: float, mode: Mode) -> None:
         began = time.monotonic()
