@@ -52,7 +52,9 @@ async def by_hand(request: Request) -> JSONResponse:
     snapshot = await jobs.status("held")
     body: dict[str, Any] = {name: getattr(snapshot, name) for name in snapshot.__struct_fields__}
     del body["started"]
-    return JSONResponse(body, headers={"etag": snapshot.etag, "cache-control": "no-store", "retry-after": "1"})
+    return JSONResponse(
+        body, headers={"etag": snapshot.etag, "cache-control": "no-store", "retry-after": "1"}
+    )
 
 
 def app() -> Starlette:

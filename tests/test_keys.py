@@ -87,7 +87,8 @@ def test_control_characters_and_lone_surrogates_are_refused(character: str) -> N
 
 
 @pytest.mark.parametrize(
-    "params", [None, {}, {"a": "1"}, {"a": "1", "b": "2", "c": "3"}, {"a": "1", "x": "2"}, {"a": "", "b": "2"}]
+    "params",
+    [None, {}, {"a": "1"}, {"a": "1", "b": "2", "c": "3"}, {"a": "1", "x": "2"}, {"a": "", "b": "2"}],
 )
 def test_the_parameters_must_be_those_of_the_path(params: dict[str, str] | None) -> None:
     """Missing, unknown and empty ones are refused, and the message says which there are."""

@@ -181,7 +181,7 @@ def test_a_value_that_raises_is_named(error: BaseException) -> None:
         b"x" * MAX_BYTES,
         list(range(100_000)),
         {str(n): n for n in range(100_000)},
-        {n for n in range(100_000)},
+        set(range(100_000)),
         [["x" * 100] * 100] * 100,
         Endless(),
         [2**8000] * 1000,
