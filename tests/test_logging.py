@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Iterator
 
@@ -18,14 +19,14 @@ application_log = logging.getLogger("shop.duplicates")
 
 
 class Records(logging.Handler):
-    """Keeps what it is given."""
+    """Keeps what it is given, as it was at that moment."""
 
     def __init__(self) -> None:
         super().__init__()
         self.kept: list[logging.LogRecord] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.kept.append(record)
+        self.kept.append(copy.copy(record))
 
     def of(self, name: str) -> list[logging.LogRecord]:
         """The records of one logger."""
