@@ -78,7 +78,7 @@ async def read_payload(request: Request) -> Any:
         return None
     try:
         return msgspec.json.decode(body)
-    except (ValueError, RecursionError) as exc:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
         raise Refusal(400, "bad_json", f"the payload is no valid JSON: {exc}") from None
 
 
