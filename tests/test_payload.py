@@ -73,6 +73,8 @@ def fitted(annotation: Any) -> Callable[[Any], Any]:
         (Query, {"ids": [1]}, Query([1])),
         (Query, Query([2]), Query([2])),
         (Model, {"ids": [1]}, Model(ids=[1])),
+        (list[Model], [{"ids": [1]}], [Model(ids=[1])]),
+        (Model | None, None, None),
         (Annotated[int, msgspec.Meta(ge=1)], 3, 3),
     ],
 )

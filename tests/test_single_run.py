@@ -32,6 +32,28 @@ async def test_concurrent_triggers_of_one_key_are_one_run(callers: int) -> None:
     assert shop.calls == [("acme", None)]
 
 
+async def test_claims_that_are_under_way_together_are_one_run() -> None:
+    """The store decides which of them is the start; the others are given its run, and their places back."""
+    store = Remote()
+    shop, answers = Shop(store=store, max_running=3), []
+
+    async def click() -> None:
+        answers.append(await shop.jobs.trigger("check"))
+
+    async with shop.jobs:
+        for _ in range(2):
+            async with anyio.create_task_group() as group:
+                for _ in range(2):
+                    group.start_soon(click)
+                await anyio.wait_all_tasks_blocked()
+                store.answers.set()
+        assert [answer.started for answer in answers].count(True) == 1
+        assert len({answer.run_id for answer in answers}) == 1
+        assert store.asked == 4
+        for tenant in ("acme", "globex"):
+            assert (await shop.jobs.trigger("check", tenant=tenant)).started is True
+
+
 async def test_a_double_click_at_the_limit_joins_the_claim_that_is_under_way() -> None:
     """The first click took the tenant's last place, and the store is slow: no 429 for the second."""
     store = Remote()

@@ -106,6 +106,7 @@ class Endless(Mapping[str, int]):
         (bytearray(b"a"), "YQ=="),
         ({3, 1, 2}, [1, 2, 3]),
         (frozenset("a"), ["a"]),
+        ({1: {1, 1j}}, {"1": [1, "<complex>"]}),
         ((1, (2,)), [1, [2]]),
         (Point(1, Point(2)), {"x": 1, "y": {"x": 2, "y": None}}),
         (Group("a", {1}), {"name": "a", "sizes": [1]}),
