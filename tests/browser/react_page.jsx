@@ -11,7 +11,7 @@ window.seen = { loads: 0, success: 0, error: 0, renders: 0 };
 function Backfill() {
   const { message } = App.useApp();
   window.seen.renders++;
-  const { busy, disabled, percent, processed, total, lost, trigger } = useAsyncTask("/api/work", {
+  const { busy, disabled, percent, processed, total, lost, trigger } = useAsyncTask("/api/backfill", {
     headers: { "X-Given": "inline, a new object at each render" },
     onSuccess: () => {
       window.seen.success++;

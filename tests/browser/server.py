@@ -70,8 +70,8 @@ desks: defaultdict[str, Desk] = defaultdict(Desk)
 jobs = Jobs(max_running_per_tenant=1, shutdown_grace=0.2)
 
 
-@jobs.job("work", cancelable=True)
-async def work(run: Run) -> dict[str, Any]:
+@jobs.job("backfill", cancelable=True)
+async def backfill(run: Run) -> dict[str, Any]:
     """Does nothing until it is told to end."""
     desk = desks[run.tenant]
     desk.run, desk.failure, desk.ended = run, None, anyio.Event()
@@ -88,13 +88,13 @@ async def work(run: Run) -> dict[str, Any]:
 @jobs.job("other")
 async def other(run: Run) -> None:
     """A second job, of which a run takes the tenant's only place."""
-    await work(run)
+    await backfill(run)
 
 
 @jobs.job("duplicates/check", cancelable=True)
 async def check(run: Run) -> None:
     """The job of the demo page, driven like the others."""
-    await work(run)
+    await backfill(run)
 
 
 @jobs.job("quick")
@@ -234,7 +234,7 @@ async def assessment(request: Request) -> Response:
 
 async def page(request: Request) -> Response:
     """A page with the script and `?n=` elements, under a strict Content-Security-Policy."""
-    query = {"src": "/api/work", **request.query_params}
+    query = {"src": "/api/backfill", **request.query_params}
     count, lang = int(query.pop("n", "1")), escape(query.pop("page-lang", "en"))
     attributes = "".join(f' {escape(name)}="{escape(value)}"' for name, value in query.items())
     element = f"<async-task{attributes}></async-task>"

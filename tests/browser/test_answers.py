@@ -22,7 +22,7 @@ def test_a_get_cannot_overwrite_the_answer_to_a_later_post(visit: Opener, desk: 
         """{
           const { fetch } = window;
           window.fetch = (url, init) => fetch(url, { ...init, signal: undefined });
-          document.querySelector("main").innerHTML = "<async-task src=/api/work></async-task>";
+          document.querySelector("main").innerHTML = "<async-task src=/api/backfill></async-task>";
         }"""
     )
     desk.log(seen=1)  # its answer, IDLE, is made and on its way
@@ -49,7 +49,7 @@ def test_a_post_aborts_the_get_before_it(visit: Opener, desk: Desk) -> None:
 
 def test_a_lower_version_of_the_same_run_is_refused(visit: Opener, desk: Desk) -> None:
     """Progress does not jump back when an answer overtakes another on its way."""
-    desk.say(trigger="work", total=100, advance=42)
+    desk.say(trigger="backfill", total=100, advance=42)
     page = visit(clock=True)
     settled(page)
     old = page.evaluate("document.querySelector('async-task').snapshot")
@@ -66,7 +66,7 @@ def test_a_lower_version_of_the_same_run_is_refused(visit: Opener, desk: Desk) -
 
 def test_conditional_requests(visit: Opener, desk: Desk) -> None:
     """An unchanged picture costs a 304 without a body."""
-    desk.say(trigger="work")
+    desk.say(trigger="backfill")
     page = visit(clock=True)
     settled(page)
     tick(page, 1250)
@@ -80,7 +80,7 @@ def test_conditional_requests(visit: Opener, desk: Desk) -> None:
 @pytest.mark.parametrize("asked", [250, 1000, 4000])
 def test_the_server_sets_the_pace(visit: Opener, desk: Desk, asked: int) -> None:
     """The interval is what the server asked for, stretched by up to 25 %, not by the same in each tab."""
-    desk.say(trigger="work")
+    desk.say(trigger="backfill")
     page = visit(clock=True)
     settled(page)
     picture = page.evaluate("document.querySelector('async-task').snapshot")
@@ -95,7 +95,7 @@ def test_the_server_sets_the_pace(visit: Opener, desk: Desk, asked: int) -> None
 
 def test_retry_after_counts_where_there_is_no_body(visit: Opener, desk: Desk) -> None:
     """A 304 says in its header when to come back."""
-    desk.say(trigger="work")
+    desk.say(trigger="backfill")
     page = visit(clock=True)
     settled(page)
     page.route("**/status", lambda route: route.fulfill(status=304, headers={"Retry-After": "5"}))
@@ -106,7 +106,7 @@ def test_retry_after_counts_where_there_is_no_body(visit: Opener, desk: Desk) ->
 def test_errors_back_off_and_the_last_progress_stays(visit: Opener, desk: Desk, pages: Pages) -> None:
     """1, 2, 4 … 30 s with jitter; after three the connection is lost, which is not FAILED."""
     pages.failures_expected = True
-    desk.say(trigger="work", total=100, advance=42)
+    desk.say(trigger="backfill", total=100, advance=42)
     page = visit(clock=True)
     settled(page)
     desk.say(faults=[{"method": "GET", "status": 504}] * 8)
@@ -151,7 +151,7 @@ def test_an_error_with_retry_after(visit: Opener, desk: Desk, pages: Pages) -> N
 
 def test_a_page_that_is_not_ours(visit: Opener, desk: Desk) -> None:
     """A portal's login page with status 200 is an error, not a picture."""
-    desk.say(trigger="work")
+    desk.say(trigger="backfill")
     page = visit(clock=True)
     settled(page)
     portal = "<h1>Welcome to our Wi-Fi</h1>"
@@ -164,7 +164,7 @@ def test_a_page_that_is_not_ours(visit: Opener, desk: Desk) -> None:
 
 def test_a_request_that_hangs(visit: Opener, desk: Desk) -> None:
     """A line that is dead without a word is given up after 30 s."""
-    desk.say(trigger="work")
+    desk.say(trigger="backfill")
     page = visit(clock=True)
     settled(page)
     desk.say(hold="GET")
@@ -184,8 +184,8 @@ def test_a_request_that_hangs(visit: Opener, desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("tenant", "src", "text"),
     [
-        ("", "/api/work", "Sign in first."),
-        ("forbidden", "/api/work", "Not yours."),
+        ("", "/api/backfill", "Sign in first."),
+        ("forbidden", "/api/backfill", "Not yours."),
         (None, "/api/nothing", "no job answers"),
     ],
 )

@@ -48,7 +48,7 @@ def test_disabled_and_percent_while_running(visit: Opener, desk: Desk) -> None:
 )
 def test_running_label(visit: Opener, desk: Desk, query: str, known: str, unknown: str | None) -> None:
     """English is the default, Chinese built in, any other an attribute; no "%" without a percentage."""
-    desk.say(trigger="work")
+    desk.say(trigger="backfill")
     page = visit(query, clock=True)
     settled(page)
     if unknown is not None:
@@ -60,7 +60,7 @@ def test_running_label(visit: Opener, desk: Desk, query: str, known: str, unknow
 
 def test_progress_bar(visit: Opener, desk: Desk) -> None:
     """A named progressbar with processed / total; no `aria-valuenow` while nobody knows the total."""
-    desk.say(trigger="work", advance=300)
+    desk.say(trigger="backfill", advance=300)
     page = visit("?label=Check", clock=True)
     settled(page)
     bar = page.get_by_role("progressbar", name="Check")
@@ -78,7 +78,7 @@ def test_progress_bar(visit: Opener, desk: Desk) -> None:
 
 def test_screen_readers_hear_quarters_and_the_end(visit: Opener, desk: Desk) -> None:
     """Over 100 ticks the live region changes four times: 25, 50, 75 and the end."""
-    desk.say(trigger="work", total=100)
+    desk.say(trigger="backfill", total=100)
     page = visit("?label=Check", clock=True)
     settled(page)
     page.evaluate(
@@ -97,7 +97,7 @@ def test_screen_readers_hear_quarters_and_the_end(visit: Opener, desk: Desk) -> 
 
 def test_success_fades_after_three_seconds(visit: Opener, desk: Desk) -> None:
     """A success is shown for 3 s; a page that comes later does not show it at all."""
-    desk.say(trigger="work", total=10)
+    desk.say(trigger="backfill", total=10)
     page = visit("?success-label=All {processed} checked", clock=True)
     settled(page)
     desk.say(advance=10, finish=True)
@@ -118,7 +118,7 @@ def test_success_fades_after_three_seconds(visit: Opener, desk: Desk) -> None:
 
 def test_failure_stays_until_dismissed(visit: Opener, desk: Desk) -> None:
     """The reason is what the job said; it outlives a reload, and goes when it is dismissed."""
-    desk.say(trigger="work", total=10, advance=4)
+    desk.say(trigger="backfill", total=10, advance=4)
     page = visit("?label=Check&error-label=No luck", clock=True)
     settled(page)
     desk.say(fail="The remote API answered 503.")
@@ -156,7 +156,7 @@ def test_failure_goes_when_retried(visit: Opener, desk: Desk) -> None:
 def test_texts_are_text(visit: Opener, desk: Desk) -> None:
     """Markup in labels, messages and reasons is shown, not parsed."""
     evil = "<img src=x onerror=alert(1)>"
-    desk.say(trigger="work", message=evil)
+    desk.say(trigger="backfill", message=evil)
     page = visit("?label=<b>bold</b>", clock=True)
     settled(page)
     expect(page.locator("[part=detail]")).to_have_text(evil)
@@ -169,7 +169,7 @@ def test_texts_are_text(visit: Opener, desk: Desk) -> None:
 
 def test_events_bubble_out_of_shadow_trees(visit: Opener, desk: Desk) -> None:
     """Events are composed, and carry what a host needs."""
-    desk.say(trigger="work", total=100, advance=42)
+    desk.say(trigger="backfill", total=100, advance=42)
     page = visit("?n=0", clock=True)
     page.evaluate(
         """() => {
@@ -178,7 +178,7 @@ def test_events_bubble_out_of_shadow_trees(visit: Opener, desk: Desk) -> None:
             seen.push([event.target.localName, Object.keys(event.detail)]);
           });
           const host = document.querySelector("main").appendChild(document.createElement("div"));
-          host.attachShadow({ mode: "open" }).innerHTML = "<async-task src=/api/work></async-task>";
+          host.attachShadow({ mode: "open" }).innerHTML = "<async-task src=/api/backfill></async-task>";
         }"""
     )
     settled(page)
@@ -187,7 +187,7 @@ def test_events_bubble_out_of_shadow_trees(visit: Opener, desk: Desk) -> None:
 
 def test_host_may_trigger_from_an_event(visit: Opener, desk: Desk) -> None:
     """A host that starts the next run when one has settled: the lock is free, and every element shows it."""
-    first = desk.say(trigger="work")
+    first = desk.say(trigger="backfill")
     page = visit("?n=2", clock=True)
     settled(page)
     page.evaluate("addEventListener('task-settled', (event) => void event.target.trigger(), { once: true })")
@@ -226,10 +226,10 @@ def test_properties_set_before_the_element_is_defined(visit: Opener, desk: Desk)
 
 def test_slots_and_parts(visit: Opener, desk: Desk) -> None:
     """The host's own content goes beside the button, into it, and into the alert of its state."""
-    desk.say(trigger="work")
+    desk.say(trigger="backfill")
     page = visit("?n=0", clock=True)
     page.evaluate(
-        """document.querySelector("main").innerHTML = `<async-task src=/api/work>
+        """document.querySelector("main").innerHTML = `<async-task src=/api/backfill>
           <p>About it</p> <i slot=icon>*</i> <em slot=running>Go on</em> <em slot=failed>Ask us</em>
         </async-task>`"""
     )
@@ -259,6 +259,6 @@ def test_without_a_source(visit: Opener, desk: Desk) -> None:
     """An element that was not told its job yet waits for it, disabled."""
     page = visit("?src=")
     expect(page.locator("[part=button]")).to_be_disabled()
-    page.evaluate("document.querySelector('async-task').setAttribute('src', '/api/work')")
+    page.evaluate("document.querySelector('async-task').setAttribute('src', '/api/backfill')")
     expect(page.locator("async-task")).to_have_attribute("status", "IDLE")
     expect(page.locator("[part=button]")).to_be_enabled()

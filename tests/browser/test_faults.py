@@ -67,7 +67,7 @@ def test_server_killed_and_restarted_in_mid_run(pages: Pages, mortal: Server) ->
     """The connection is lost, the progress stays; back again, the server knows of no run: IDLE, and said."""
     pages.failures_expected = True
     desk = Desk(mortal.url)
-    run_id = desk.say(trigger="work", total=100, advance=42)
+    run_id = desk.say(trigger="backfill", total=100, advance=42)
     page = pages.open(pages.context(desk), f"{mortal.url}/page?label=Check", clock=True)
     settled(page)
     mortal.kill()
@@ -94,12 +94,12 @@ def test_another_run_in_its_place_after_a_restart(pages: Pages, mortal: Server) 
     """Restarted, and somebody has started a new run meanwhile: the old one is over, the new one followed."""
     pages.failures_expected = True
     desk = Desk(mortal.url)
-    old = desk.say(trigger="work")
+    old = desk.say(trigger="backfill")
     page = pages.open(pages.context(desk), f"{mortal.url}/page", clock=True)
     settled(page)
     mortal.kill()
     mortal.start()
-    new = desk.say(trigger="work")
+    new = desk.say(trigger="backfill")
     tick(page, 7_000)
     expect(page.locator("async-task")).to_have_attribute("status", "RUNNING")
     desk.say(finish=True)
@@ -112,7 +112,7 @@ def test_another_run_in_its_place_after_a_restart(pages: Pages, mortal: Server) 
 def test_gateway_times_out_in_mid_run(pages: Pages, desk: Desk, gateway: str) -> None:
     """A poll that nginx answers with 504 is backed off from; the page stays RUNNING and then sees the end."""
     pages.failures_expected = True
-    desk.say(trigger="work", total=100, advance=42)
+    desk.say(trigger="backfill", total=100, advance=42)
     page = pages.open(pages.context(desk), f"{gateway}/page", clock=True)
     settled(page)
     desk.say(hold="GET")
@@ -135,7 +135,7 @@ def test_gateway_times_out_on_the_trigger(pages: Pages, desk: Desk, gateway: str
     page = pages.open(pages.context(desk), f"{gateway}/page", clock=True)
     settled(page)
     desk.say(hold="POST")
-    with page.expect_response("**/work") as answered:
+    with page.expect_response("**/backfill") as answered:
         page.locator("[part=button]").click()
     assert answered.value.status == 504
     settled(page)

@@ -37,7 +37,7 @@ def assert_law(page: Page, desk: Desk, elapsed: int, wake_ups: int = 0) -> dict[
 @pytest.fixture
 def running(desk: Desk) -> Desk:
     """A run is under way."""
-    desk.say(trigger="work")
+    desk.say(trigger="backfill")
     return desk
 
 
@@ -138,7 +138,7 @@ def test_opened_in_a_hidden_tab(visit: Opener, running: Desk) -> None:
     """A page that nobody has looked at yet asks for nothing until somebody does."""
     page = visit("?n=0", clock=True)
     page.evaluate("probe.hide(true)")
-    page.evaluate("document.querySelector('main').innerHTML = '<async-task src=/api/work></async-task>'")
+    page.evaluate("document.querySelector('main').innerHTML = '<async-task src=/api/backfill></async-task>'")
     tick(page, 3_000)
     assert page.evaluate("probe.fetches") == 0
     page.evaluate("probe.hide(false)")
@@ -215,7 +215,7 @@ def test_back_from_the_back_forward_cache(visit: Opener, running: Desk) -> None:
 
 def test_settled_is_silent(visit: Opener, desk: Desk) -> None:
     """A run ends: `task-settled` once, one list refresh, and nothing more for 10 intervals."""
-    run_id = desk.say(trigger="work")
+    run_id = desk.say(trigger="backfill")
     page = visit(clock=True)
     page.evaluate("window.loads = 0; addEventListener('task-settled', () => loads++)")
     settled(page)
@@ -242,5 +242,5 @@ def test_source_changed(visit: Opener, running: Desk) -> None:
     page.evaluate("document.querySelector('async-task').headers = { 'X-Visitor': 'another' }")
     settled(page)
     tick(page, 3_000)
-    assert [entry["path"] for entry in running.log()] == ["/api/work/status"] + 2 * ["/api/other/status"]
+    assert [entry["path"] for entry in running.log()] == ["/api/backfill/status"] + 2 * ["/api/other/status"]
     assert page.evaluate("probe.timers") == 0

@@ -73,7 +73,7 @@ def test_the_specification_s_front_end(visit: Callable[..., Page], desk: Desk) -
 
 def test_failure_passes_the_reason_through(visit: Callable[..., Page], desk: Desk) -> None:
     """FAILED shows the reason in the message."""
-    desk.say(trigger="work")
+    desk.say(trigger="backfill")
     page = visit()
     settled(page)
     desk.say(fail="remote API said 503")
@@ -95,7 +95,7 @@ def test_two_clicks_in_one_task(visit: Callable[..., Page], desk: Desk) -> None:
 @pytest.mark.parametrize("query", ["?n=3", "?strict=0"])
 def test_one_poller(visit: Callable[..., Page], desk: Desk, query: str) -> None:
     """StrictMode, several components and 50 remounts: GETs ≤ 1 + T / interval, never two at once."""
-    desk.say(trigger="work")
+    desk.say(trigger="backfill")
     page = visit(query)
     settled(page)
     assert desk.count() == 1, "mounting twice costs one GET"
@@ -110,7 +110,7 @@ def test_one_poller(visit: Callable[..., Page], desk: Desk, query: str) -> None:
 
 def test_unmounted_is_silent(visit: Callable[..., Page], desk: Desk) -> None:
     """The poller stops with its last component, and resumes with the next."""
-    desk.say(trigger="work")
+    desk.say(trigger="backfill")
     page = visit("?n=3")
     settled(page)
     page.evaluate("show(false)")

@@ -185,7 +185,7 @@ def test_server_out_of_room(visit: Opener, desk: Desk, pages: Pages) -> None:
 
 def test_cancel(visit: Opener, desk: Desk) -> None:
     """`cancelable` offers to cancel while the run is under way; the run then ends as the server says."""
-    run_id = desk.say(trigger="work")
+    run_id = desk.say(trigger="backfill")
     page = visit("?cancelable=", clock=True)
     settled(page)
     page.locator("[part=cancel]").click()
