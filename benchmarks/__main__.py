@@ -1,6 +1,6 @@
 """Run every benchmark, one after the other, and write what they print into `benchmarks/README.md`.
 
-    python -m benchmarks [--quick] [NAME …]
+    python -m benchmarks [--quick] [--repeats N] [NAME …]
 
 With `--quick` nothing is written: it only shows that each still runs.
 """
@@ -33,10 +33,11 @@ def section(page: str, name: str, text: str) -> str:
     return pattern.sub(lambda found: f"{found[1]}{text.strip()}\n{found[2]}", page)
 
 
-def run(name: str, quick: bool) -> str:
+def run(name: str, quick: bool, repeats: int | None) -> str:
     """Run one benchmark, show what it prints, and return that; ends the program when it fails."""
     command = [sys.executable, "-m", f"benchmarks.{name}"]
     command += ["--quick"] if quick else ["--json", str(HERE / "results" / f"{name}.json")]
+    command += [] if repeats is None else ["--repeats", str(repeats)]
     print(f"\n{' '.join(command[1:])}", flush=True)
     began = perf_counter()
     ran = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -50,12 +51,13 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("names", nargs="*", metavar="NAME", help="which benchmarks; all by default")
     options.add_argument("--quick", action="store_true", help="a smoke test that writes nothing")
+    options.add_argument("--repeats", type=int, metavar="N", help="turns; each benchmark has its default")
     chosen = options.parse_args()
     if unknown := set(chosen.names) - set(names()):
         options.error(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(names())}")
     (HERE / "results").mkdir(exist_ok=True)
     for name in chosen.names or names():
-        text = run(name, chosen.quick)
+        text = run(name, chosen.quick, chosen.repeats)
         if not chosen.quick:
             PAGE.write_text(section(Path(PAGE).read_text(), name, text))
     if not chosen.quick:
