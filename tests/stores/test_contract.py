@@ -146,6 +146,20 @@ async def test_outcome_never_changes(instances: Instances) -> None:
         assert await two.read(KEY) == before
 
 
+async def test_settle_is_not_cut_off_by_a_cancellation(instances: Instances) -> None:
+    """A run that ends while its caller is cancelled is settled all the same, and not left RUNNING."""
+    async with started(instances()) as (one, two):
+        run = Run(KEY)
+        await one.claim(run)
+        run.finish(Status.SUCCESS, result={"groups": 7})
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await one.settle(run)
+        seen = await two.read(KEY)
+        assert seen is not None
+        assert (seen.status, seen.run_id) == (Status.SUCCESS, run.run_id)
+
+
 async def test_settle_is_fenced_by_run_id(instances: Instances) -> None:
     """A run that does not hold its key cannot end the one that does."""
     async with started(instances()) as (one, two):

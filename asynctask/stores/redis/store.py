@@ -166,14 +166,15 @@ class RedisStore:
         arguments = (self._ttl, run.run_id, snapshot.version, encode(snapshot), lease, bump)
         pause = 0.05
         try:
-            while hold is None or not hold.lost:
-                try:
-                    return bool(await self._server.call(SETTLE, names, *arguments) == 1)
-                except StoreUnavailableError:
-                    if clock() + pause > until:
-                        raise
-                await anyio.sleep(pause)
-                pause = min(2 * pause, 1.0)
+            with anyio.CancelScope(shield=True):  # as `Store` demands; bounded by `until`
+                while hold is None or not hold.lost:
+                    try:
+                        return bool(await self._server.call(SETTLE, names, *arguments) == 1)
+                    except StoreUnavailableError:
+                        if clock() + pause > until:
+                            raise
+                    await anyio.sleep(pause)
+                    pause = min(2 * pause, 1.0)
             return False
         finally:
             self._keeper.drop(run.run_id)
