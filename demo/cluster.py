@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
+import signal
+import threading
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -73,5 +76,13 @@ def serve_workers(settings: Settings, listener: socket.socket) -> None:
 
 
 def settings_of_worker() -> Settings:
-    """The settings that `serve_workers` left in the environment."""
+    """The settings that `serve_workers` left behind; from here on this worker ends with its parent."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def watch() -> None:
+            parent.join()
+            os.kill(os.getpid(), signal.SIGTERM)  # which uvicorn takes for the order to end
+
+        threading.Thread(target=watch, daemon=True).start()
     return msgspec.json.decode(os.environ[VARIABLE], type=Settings)

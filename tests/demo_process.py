@@ -86,4 +86,8 @@ def running_demo(*options: str) -> Iterator[Demo]:
             with demo.http:
                 yield demo
         finally:
-            process.kill()
+            process.terminate()  # in order, so that it ends what it started
+            try:
+                process.wait(timeout=30)
+            finally:
+                process.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -61,6 +62,21 @@ def test_list_is_shared() -> None:
         with running_demo("--records=100", f"--redis={server.url}") as demo:
             assert demo.http.get("/api/duplicates").json()["runId"] == run_id
             assert demo.http.get(f"{CHECK}/status").json()["status"] == "SUCCESS"
+
+
+def test_workers_do_not_outlive_a_killed_parent() -> None:
+    """Killed so that it can end nothing, the parent leaves no worker that goes on answering."""
+    with (
+        RedisServer() as server,
+        running_demo("--workers=2", "--records=10", f"--redis={server.url}") as demo,
+    ):
+        assert alone("GET", f"{demo.url}{CHECK}/status").status_code == 200
+        demo.stop(signal.SIGKILL)
+        until = time.monotonic() + 60
+        with pytest.raises(httpx.ConnectError):
+            while time.monotonic() < until:
+                with contextlib.suppress(httpx.ReadError, httpx.RemoteProtocolError):
+                    alone("GET", f"{demo.url}{CHECK}/status")
 
 
 @pytest.mark.parametrize("url", ["nonsense", "redis://:secret@127.0.0.1:1", "http://user:secret@127.0.0.1"])
