@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import multiprocessing
 import os
 import signal
@@ -13,6 +14,7 @@ import msgspec
 import redis.asyncio
 import uvicorn
 
+from asynctask.errors import ConfigurationError, StoreUnavailableError
 from asynctask.stores.redis import RedisStore
 from demo.duplicates import Found
 from demo.options import Settings
@@ -49,10 +51,20 @@ def check(settings: Settings) -> None:
     """
 
     async def connect() -> None:
-        async with RedisStore(settings.redis or "") as store:
-            await store.list("")
+        store = RedisStore(settings.redis or "")
+        try:
+            async with store:
+                await store.list("")
+        except StoreUnavailableError:
+            raise ConfigurationError(
+                f"{store!r} does not answer: start it, or give another --redis"
+            ) from None
 
-    asyncio.run(connect())
+    logging.disable()  # the store's own warning would be a second line
+    try:
+        asyncio.run(connect())
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def serve_workers(settings: Settings, listener: socket.socket) -> None:
