@@ -52,12 +52,12 @@ class Progress:
             n: how many more items are done, whether they succeeded or failed.
             failed: how many of these failed.
         """
-        if n.__class__ is not int or failed.__class__ is not int or n < 1 or failed < 0:
+        if failed or n.__class__ is not int or n < 1:
             n, failed = _count(n), _count(failed)
             if not n and not failed:
                 return
+            self._failed += failed
         self._processed += n
-        self._failed += failed
         self._changed_at = monotonic()
         self._version += 1
         if self._processed >= self._next_mark:
