@@ -60,7 +60,7 @@ async def by_hand(request: Request) -> JSONResponse:
 def app() -> Starlette:
     """The server under load."""
     return Starlette(
-        routes=[Route("/bare", bare), Route("/by-hand", by_hand), Mount("/api", routes=routes(jobs))],
+        routes=[Route("/bare", bare), Mount("/api", routes=routes(jobs)), Route("/by-hand", by_hand)],
         lifespan=jobs.lifespan,
     )
 
