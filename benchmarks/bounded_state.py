@@ -81,7 +81,7 @@ async def measure(tenants: int, samples: Samples) -> list[list[str]]:
 def main() -> int:
     options = parser(__doc__, repeats=1).parse_args()
     samples = Samples()
-    rows = anyio.run(measure, 20_000 if options.quick else 1_000_000, samples)
+    rows = anyio.run(measure, 40_000 if options.quick else 1_000_000, samples)
     print(table(["store", "tenants seen", "kept", "MB", "bytes for each kept"], rows))
     finish(options, samples, "cachetools", "msgspec")
     return 0
