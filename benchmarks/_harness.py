@@ -153,7 +153,7 @@ def finish(options: argparse.Namespace, samples: Samples, *packages: str, **more
     """
     if options.json is None:
         return
-    used = {name: value for name, value in vars(options).items() if name != "json"}
+    used = {name: value for name, value in vars(options).items() if not isinstance(value, Path)}
     body = {"machine": machine(*packages), "options": used, "samples": samples.as_json(), **more}
     options.json.write_text(json.dumps(body, indent=1, default=str) + "\n")
     print(f"written: {options.json}")
