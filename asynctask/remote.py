@@ -6,7 +6,9 @@ its connection behind as taken for ever, until none is left (encode/httpcore#109
 pools are small and the requests are spread over them; `pools` says by which rules.
 
 Over HTTP/1.1 a pool is a single connection, so that a cancelled request never concerns another one, and
-nothing is ever scanned. With `http2=True` a pool has up to 10 connections: as many as it needs, should the
+nothing is ever scanned. On asyncio that connection is `connection.Connection`, which costs a fraction of
+httpcore's; httpx's own transport serves what it leaves out: trio, proxies, upgrades, the extension `trace`.
+With `http2=True` a pool has up to 10 connections: as many as it needs, should the
 server speak HTTP/1.1; one, shared by 10 requests, where it speaks HTTP/2. For a batch HTTP/1.1 is the better
 choice: httpcore reads for the requests that share a connection in turn, so that an answer that has arrived
 can wait for a slower one.
@@ -15,22 +17,24 @@ can wait for a slower one.
 from __future__ import annotations
 
 import sys
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import httpx
+from sniffio import current_async_library
 
+from asynctask.connection import Connection
 from asynctask.errors import ConfigurationError
 from asynctask.pools import Pool, Pools
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     import httpx2
 
-    SocketOption = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
+    from asynctask.sockets import SocketOption
 
     class Transport(httpx.AsyncBaseTransport, httpx2.AsyncBaseTransport):
         """A client of either package takes it: at run time no class of httpx2's is asked for."""
@@ -112,9 +116,11 @@ class PooledTransport(Transport):
             "retries": retries,
             "socket_options": None if socket_options is None else list(socket_options),
         }
+        ours = {name: self._options[name] for name in ("uds", "local_address", "retries", "socket_options")}
+        self._ours: dict[str, Any] | None = ours if proxy is None and not http2 else None
         self._max_connections = max_connections
         self._http: Any = httpx  # unless the first request is of httpx2
-        self._make(1)  # so that a proxy that cannot work is told now
+        self._own(1)  # so that a proxy that cannot work is told now
 
     async def handle_async_request(self, request: Any) -> Any:
         """Send one request, as httpx's own transport does."""
@@ -157,6 +163,15 @@ class PooledTransport(Transport):
         self._tls = http.create_ssl_context(**self._tls_options)  # its defaults may differ
 
     def _make(self, size: int) -> Any:
+        if size > 1 or self._ours is None or current_async_library() != "asyncio":
+            return self._own(size)
+        connection = Connection(
+            self._http, tls=self._tls, keep=self._idle > 0, expiry=self._expiry, **self._ours
+        )
+        return _Line(connection, partial(self._own, 1))
+
+    def _own(self, size: int) -> Any:
+        """httpx's own transport, as it does everything."""
         limits = self._http.Limits(
             max_connections=size,
             max_keepalive_connections=min(self._idle, size),
@@ -168,6 +183,33 @@ class PooledTransport(Transport):
 def package_of(request: object) -> Any:
     """The package whose request it is: httpx or httpx2. The latter is never imported, only found."""
     return httpx if isinstance(request, httpx.Request) else sys.modules["httpx2"]
+
+
+class _Line:
+    """A pool of one connection: ours while that will do, httpx's own once a request needs more."""
+
+    def __init__(self, ours: Connection, own: Callable[[], Any]) -> None:
+        self._connection: Any = ours
+        self._own: Callable[[], Any] | None = own
+
+    async def handle_async_request(self, request: Any) -> Any:
+        if self._own is not None and _needs_more(request):
+            await self._connection.aclose()
+            self._connection, self._own = self._own(), None
+        return await self._connection.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._connection.aclose()
+
+
+def _needs_more(request: Any) -> bool:
+    """Whether a request needs what only httpx's own transport has."""
+    return (
+        "trace" in request.extensions
+        or request.method == "CONNECT"
+        or "upgrade" in request.headers
+        or request.url.scheme not in ("http", "https")
+    )
 
 
 class _Body:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 CLIENTS = ["httpx", "httpx2"]
 
-ALL = [
+UVLOOP = ("asyncio", {"use_uvloop": True})
+ALL: list[tuple[Any, str]] = [
     *((loop, kind) for loop in ("asyncio", "trio") for kind in CLIENTS),
+    (UVLOOP, "httpx"),
     *(("asyncio", f"fast {kind}") for kind in CLIENTS),  # aiohttp is for asyncio alone
 ]
 """Event loop and kind of client, for tests that are parametrised over `anyio_backend` and `kind`."""

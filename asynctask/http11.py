@@ -1,0 +1,201 @@
+"""HTTP/1.1's messages, the client's side: a request's head written, a response read. No I/O.
+
+httptools (llhttp in C) reads. What may stand in a request is checked here, by the grammar of RFC 9112 and of
+RFC 9110 §5, so that no header can smuggle in another one.
+"""
+
+from __future__ import annotations
+
+import re
+
+import httptools
+
+MAX_HEAD = 100 * 1024
+"""Bytes that may arrive before the head of a response is whole."""
+FRAMING = frozenset((b"content-length", b"transfer-encoding"))
+LENIENCIES = {
+    "lenient_optional_cr_before_lf": True,  # RFC 9112 §2.2 allows it
+    "lenient_chunked_length": True,  # RFC 9112 §6.3: the chunks decide, and it was the last response
+    "lenient_spaces_after_chunk_size": True,
+}
+"""What httpx's own transport takes from a server, too."""
+
+_TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_VALUE = rb"[\t\x20-\x7e\x80-\xff]*"
+_HEAD = re.compile(rb"%b [\x21-\x7e\x80-\xff]+ HTTP/1\.1\r\n(?:%b: %b\r\n)*\r\n" % (_TOKEN, _TOKEN, _VALUE))
+_HEADER = re.compile(rb"%b: %b" % (_TOKEN, _VALUE))
+
+
+class Illegal(ValueError):
+    """A request that must not be sent."""
+
+
+class Malformed(ValueError):
+    """A response that is not HTTP/1.1, or not whole."""
+
+
+class Head:
+    """A request's head, and how its body is framed.
+
+    Args:
+        method, target: as in the request line.
+        headers: as they are sent.
+
+    Raises:
+        Illegal: something in it does not belong there.
+
+    Attributes:
+        data: the bytes to send.
+        chunked: whether the body goes in chunks.
+        length: the body's bytes, where it does not.
+    """
+
+    __slots__ = ("chunked", "data", "length")
+
+    def __init__(self, method: bytes, target: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+        lines = [b"%b %b HTTP/1.1\r\n" % (method, target)]
+        self.chunked = False
+        length: bytes | None = None
+        host = False
+        for name, value in headers:
+            lines.append(b"%b: %b\r\n" % (name, value))
+            lower = name.lower()
+            if lower == b"host":
+                host = True
+            elif lower == b"content-length":
+                if not value.isdigit() or length not in (None, value):
+                    raise Illegal(f"Content-Length must be one number, got {value!r}")
+                length = value
+            elif lower == b"transfer-encoding":
+                if value.lower() != b"chunked":
+                    raise Illegal(f"Transfer-Encoding must be chunked, got {value!r}")
+                self.chunked = True
+        lines.append(b"\r\n")
+        self.data = b"".join(lines)
+        self.length = int(length or 0)
+        if not host:
+            raise Illegal("the header Host is missing")
+        if _HEAD.fullmatch(self.data) is None:
+            raise Illegal(_what_is_wrong(method, target, headers))
+
+
+def _what_is_wrong(method: bytes, target: bytes, headers: list[tuple[bytes, bytes]]) -> str:
+    for name, value in headers:
+        if _HEADER.fullmatch(b"%b: %b" % (name, value)) is None:
+            return f"illegal header: {name!r}: {value!r}"
+    return f"illegal request line: {method!r} {target!r}"
+
+
+class ResponseParser:
+    """Reads the responses of one connection, one after the other; informational ones are passed over.
+
+    Attributes:
+        status, reason, headers: of the response; there once `begun`.
+        begun: whether the head is whole.
+        complete: whether the body is, too.
+        chunks: what has arrived of the body; whoever takes it empties the list.
+        reusable: once complete, whether a further request may follow on the connection.
+    """
+
+    def __init__(self) -> None:
+        self.start()
+
+    def start(self, *, bodyless: bool = False) -> None:
+        """Get ready for the next response.
+
+        Args:
+            bodyless: the response has no body, whatever its head says, as after a HEAD (RFC 9110 §9.3.2).
+        """
+        if bodyless or getattr(self, "_bodyless", True):
+            self._parser = httptools.HttpResponseParser(self)
+            self._parser.set_dangerous_leniencies(**LENIENCIES)
+        self._bodyless = bodyless
+        self._size = 0
+        self._skip = False
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.chunks: list[bytes] = []
+        self.reason = b""
+        self.status = 0
+        self.begun = self.complete = self.reusable = False
+
+    @property
+    def version(self) -> bytes:
+        """`HTTP/1.1` or what the server speaks."""
+        return b"HTTP/" + self._parser.get_http_version().encode("ascii")
+
+    def feed(self, data: bytes) -> None:
+        """Take what has arrived; b"" is the end of the stream.
+
+        Raises:
+            Malformed: it is not HTTP, too much, or it ended too early.
+        """
+        if not data:
+            self._end()
+            return
+        if not self.begun:
+            self._size += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
+            if not self.complete:
+                raise Malformed(f"the server's answer is not HTTP/1.1: {exc}") from exc
+            self.reusable = False
+        if not self.begun and self._size > MAX_HEAD:
+            raise Malformed(f"the head of the server's answer has more than {MAX_HEAD:,} bytes")
+
+    def _end(self) -> None:
+        if not self.begun:
+            raise Malformed("the server closed the connection without a whole answer")
+        if not self.complete and any(name.lower() in FRAMING for name, _ in self.headers):
+            raise Malformed("the server closed the connection before the end of its answer's body")
+        self.complete = True
+        self.reusable = False
+
+    def on_message_begin(self) -> None:
+        """httptools."""
+        if self.complete:
+            self.reusable = False  # nobody asked for another one
+
+    def on_status(self, status: bytes) -> None:
+        """httptools; perhaps in parts."""
+        if not self.begun:
+            self.reason += status
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """httptools; also for trailers, which httpx does not know."""
+        if not self.begun:
+            self.headers.append((name, value.rstrip(b" \t")))
+
+    def on_headers_complete(self) -> None:
+        """httptools."""
+        if self.begun:
+            return
+        status = self._parser.get_status_code()
+        self._skip = status < 200
+        if self._skip:
+            self.headers, self.reason = [], b""
+            return
+        self.status = status
+        self.begun = True
+        if self._bodyless:
+            self.complete = True
+            closes = any(
+                name.lower() == b"connection" and b"close" in value.lower() for name, value in self.headers
+            )
+            self.reusable = not closes and self._parser.get_http_version() == "1.1"
+
+    def on_body(self, body: bytes) -> None:
+        """httptools."""
+        if self.complete:
+            self.reusable = False
+        else:
+            self.chunks.append(body)
+
+    def on_message_complete(self) -> None:
+        """httptools."""
+        if self._skip or self.complete:
+            self._skip = False
+            return
+        self.complete = True
+        framed = sum(name.lower() in FRAMING for name, _ in self.headers)
+        self.reusable = self._parser.should_keep_alive() and framed < 2
