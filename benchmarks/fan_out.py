@@ -7,17 +7,12 @@ process of its own. Efficiency is the ideal time (requests × latency / concurre
 included, over the time it took. CPU is the client process's, for each request. Then the storm: 20 requests
 at a time are cancelled 0 to 6 ms after their start, on a pool of 10; how many of 10 normal requests are
 answered after that?
-
-At high concurrency a good part of the CPU goes to Python's garbage collector, which runs whenever 700 more
-objects exist than were freed: 500 requests under way are far more. "rarer GC" is the same client after
-`gc.set_threshold(50_000, 20, 20)`, which is one line in an application and none of a library's business.
 """
 
 from __future__ import annotations
 
-import gc
 import random
-from contextlib import contextmanager
+import sys
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
@@ -28,39 +23,19 @@ from benchmarks import _harness
 from benchmarks._clients import CLIENTS, TIMEOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from benchmarks._clients import Client
 
 LATENCY = 0.05
 REQUESTS = {20: 1000, 100: 3000, 500: 3000}
 SLOW = "httpx, one pool"
 """Gets fewer requests where it needs several milliseconds for each: a tenth."""
-RARER_GC = ", rarer GC"
-CASES = {
-    **CLIENTS,
-    **{f"{name}{RARER_GC}": CLIENTS[name] for name in ("httpx, PooledTransport", "httpx, FastTransport")},
-}
 POOL = 10
 GOALS = [
     ("httpx, PooledTransport", 100, 0.80),
     ("httpx, FastTransport", 100, 0.93),
     ("httpx, FastTransport", 500, 0.55),
-    (f"httpx, FastTransport{RARER_GC}", 500, 0.55),
 ]
 PACKAGES = ("httpx", "httpcore", "httpx2", "httpx-aiohttp", "aiohttp", "anyio", "uvloop")
-
-
-@contextmanager
-def garbage_collection(rarer: bool) -> Iterator[None]:
-    """Let the collector run less often, if told so, until the block ends."""
-    usual = gc.get_threshold()
-    if rarer:
-        gc.set_threshold(50_000, 20, 20)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
 
 
 async def batch(client: Client, url: str, at_once: int, requests: int) -> dict[str, float]:
@@ -96,7 +71,7 @@ async def storm(client: Client, url: str, seconds: float) -> dict[str, float]:
         try:
             status = await client.get(url)
         except Exception as exc:  # whatever it is, it was not answered
-            print(f"  after the storm: {exc!r}")
+            print(f"  after the storm: {exc!r}", file=sys.stderr)
         else:
             answered += status == 200
 
@@ -118,14 +93,13 @@ def measure(url: str, at_once: list[int], repeats: int, seconds: float, part: fl
         requests = int(REQUESTS.get(count, 3000) * part)
         if name == SLOW and count >= 100:
             requests = max(count, requests // 10)
-        with garbage_collection(name.endswith(RARER_GC)):
-            return await batch(CASES[name](count, TIMEOUT), url, count, requests)
+        return await batch(CLIENTS[name](count, TIMEOUT), url, count, requests)
 
     async def stormy(name: str) -> dict[str, float]:
         return await storm(CLIENTS[name](POOL, 2.0), url, seconds)
 
     for count in at_once:
-        for name, _ in _harness.turns(CASES, repeats):
+        for name, _ in _harness.turns(CLIENTS, repeats):
             figures = _harness.run(one(name, count))
             samples.add(name, {f"{figure} at {count}": value for figure, value in figures.items()})
     for name in CLIENTS:
@@ -144,7 +118,7 @@ def report(samples: _harness.Samples, at_once: list[int]) -> str:
     ):
         rows = [
             [name, *(format(samples[name, f"{figure} at {count}"], form) for count in at_once)]
-            for name in CASES
+            for name in CLIENTS
         ]
         parts.append(f"{title}\n\n{_harness.table(headers, rows)}")
     answered: list[list[Any]] = [
