@@ -120,7 +120,7 @@ async def busy_trigger(n: int) -> float:
     return await trigger_p99(RUNS, n)
 
 
-DEPENDENCIES = "import starlette.routing, starlette.staticfiles, anyio, cachetools, httpx, msgspec"
+DEPENDENCIES = "import starlette.routing, starlette.staticfiles, anyio, cachetools, httptools, httpx, msgspec"
 PACKAGE = "import asynctask, asynctask.asgi"
 
 
