@@ -11,7 +11,7 @@ import re
 import httptools
 
 MAX_HEAD = 100 * 1024
-"""Bytes that may arrive before the head of a response is whole."""
+"""Bytes that may arrive and bring the body no further: heads, informational ones too, and trailers."""
 FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 LENIENCIES = {
     "lenient_optional_cr_before_lf": True,  # RFC 9112 §2.2 allows it
@@ -22,8 +22,9 @@ LENIENCIES = {
 
 _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _VALUE = rb"[\t\x20-\x7e\x80-\xff]*"
-_HEAD = re.compile(rb"%b [\x21-\x7e\x80-\xff]+ HTTP/1\.1\r\n(?:%b: %b\r\n)*\r\n" % (_TOKEN, _TOKEN, _VALUE))
-_HEADER = re.compile(rb"%b: %b" % (_TOKEN, _VALUE))
+_TARGET = rb"[\x21-\x7e\x80-\xff]+"
+_HEAD = re.compile(rb"%b %b HTTP/1\.1\r\n(?:%b: %b\r\n)*\r\n" % (_TOKEN, _TARGET, _TOKEN, _VALUE))
+_MAX_DIGITS = 18  # of a length; more than anybody can send
 
 
 class Illegal(ValueError):
@@ -61,27 +62,34 @@ class Head:
             lines.append(b"%b: %b\r\n" % (name, value))
             lower = name.lower()
             if lower == b"host":
+                if host:
+                    raise Illegal(f"more than one Host: {value!r}")
                 host = True
             elif lower == b"content-length":
-                if not value.isdigit() or length not in (None, value):
+                if not value.isdigit() or len(value) > _MAX_DIGITS or length not in (None, value):
                     raise Illegal(f"Content-Length must be one number, got {value!r}")
                 length = value
             elif lower == b"transfer-encoding":
-                if value.lower() != b"chunked":
-                    raise Illegal(f"Transfer-Encoding must be chunked, got {value!r}")
+                if self.chunked or value.lower() != b"chunked":
+                    raise Illegal(f"Transfer-Encoding must be chunked, once, got {value!r}")
                 self.chunked = True
+            elif b":" in name:  # in the head it would look like another name and its value
+                raise Illegal(_what_is_wrong(method, target, headers))
+        if self.chunked and length is not None:  # RFC 9112 §6.2: never both
+            lines = [line for line in lines if line[:15].lower() != b"content-length:"]
         lines.append(b"\r\n")
         self.data = b"".join(lines)
         self.length = int(length or 0)
         if not host:
             raise Illegal("the header Host is missing")
-        if _HEAD.fullmatch(self.data) is None:
+        # As many lines as were put in: what a value has smuggled in may itself be by the grammar.
+        if _HEAD.fullmatch(self.data) is None or self.data.count(b"\r\n") != len(lines):
             raise Illegal(_what_is_wrong(method, target, headers))
 
 
 def _what_is_wrong(method: bytes, target: bytes, headers: list[tuple[bytes, bytes]]) -> str:
     for name, value in headers:
-        if _HEADER.fullmatch(b"%b: %b" % (name, value)) is None:
+        if re.fullmatch(_TOKEN, name) is None or re.fullmatch(_VALUE, value) is None:
             return f"illegal header: {name!r}: {value!r}"
     return f"illegal request line: {method!r} {target!r}"
 
@@ -132,21 +140,25 @@ class ResponseParser:
         if not data:
             self._end()
             return
-        if not self.begun:
-            self._size += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
             if not self.complete:
-                raise Malformed(f"the server's answer is not HTTP/1.1: {exc}") from exc
+                why = exc.__context__ or exc  # llhttp's word for what a callback raised says nothing
+                raise Malformed(f"the server's answer is not HTTP/1.1: {why}") from exc
             self.reusable = False
-        if not self.begun and self._size > MAX_HEAD:
-            raise Malformed(f"the head of the server's answer has more than {MAX_HEAD:,} bytes")
+        if self.chunks or self.complete:
+            self._size = 0
+            return
+        self._size += len(data)
+        if self._size > MAX_HEAD:
+            where = "trailers" if self.begun else "head"
+            raise Malformed(f"the {where} of the server's answer: more than {MAX_HEAD:,} bytes")
 
     def _end(self) -> None:
         if not self.begun:
             raise Malformed("the server closed the connection without a whole answer")
-        if not self.complete and any(name.lower() in FRAMING for name, _ in self.headers):
+        if not self.complete and self._framed():
             raise Malformed("the server closed the connection before the end of its answer's body")
         self.complete = True
         self.reusable = False
@@ -173,6 +185,10 @@ class ResponseParser:
         status = self._parser.get_status_code()
         self._skip = status < 200
         if self._skip:
+            if status < 100 or status == 101:
+                raise Malformed(f"nobody asked for the status {status}")
+            if status > 103 and self._framed():  # llhttp would take what follows for its body
+                raise Malformed(f"the status {status} with a body")
             self.headers, self.reason = [], b""
             return
         self.status = status
@@ -197,5 +213,7 @@ class ResponseParser:
             self._skip = False
             return
         self.complete = True
-        framed = sum(name.lower() in FRAMING for name, _ in self.headers)
-        self.reusable = self._parser.should_keep_alive() and framed < 2
+        self.reusable = self._parser.should_keep_alive() and self._framed() < 2
+
+    def _framed(self) -> int:
+        return sum(name.lower() in FRAMING for name, _ in self.headers)

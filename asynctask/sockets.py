@@ -69,18 +69,18 @@ class Stream(asyncio.Protocol):
             timeout: seconds to wait; None waits for ever.
 
         Returns:
-            False where the connection is lost. What had arrived before can still be read, and where that is
+            False where the other side has closed the connection, or it is lost. What had arrived before can still be read, and where that is
             not a whole answer, reading says why.
 
         Raises:
             TimeoutError: the other side did not read in time.
         """
-        if self._lost:
+        if self._ended:  # before it is lost, too: asyncio would drop the data and not say so
             return False
         self._transport.write(data)
-        while self._full:
+        while self._full and not self._ended:
             await self._wait(timeout)
-        return not self._lost
+        return not self._ended
 
     async def aclose(self) -> None:
         """Close the connection at once, unsent bytes and TLS's farewell forgone; return when it is closed."""
