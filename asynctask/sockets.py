@@ -23,6 +23,8 @@ HIGH_WATER = 256 * 1024
 """So many bytes may be received and not yet read before the other side has to wait."""
 NEXT_ADDRESS_AFTER = 0.25
 """Seconds after which a host's next address is tried beside the one before (RFC 8305 §5)."""
+HANDSHAKE = 24 * 3600
+"""Seconds; the event loops' own limit of 60 is not to come before the caller's."""
 
 
 class Stream(asyncio.Protocol):
@@ -69,8 +71,8 @@ class Stream(asyncio.Protocol):
             timeout: seconds to wait; None waits for ever.
 
         Returns:
-            False where the other side has closed the connection, or it is lost. What had arrived before can still be read, and where that is
-            not a whole answer, reading says why.
+            False where the other side has closed the connection, or it is lost. What had arrived before can
+            still be read, and where that is not a whole answer, reading says why.
 
         Raises:
             TimeoutError: the other side did not read in time.
@@ -189,7 +191,11 @@ async def connect(
             sock.setsockopt(*option)
         with anyio.fail_after(timeout):
             _, stream = await asyncio.get_running_loop().create_connection(
-                Stream, sock=sock, ssl=tls, server_hostname=server_hostname if tls else None
+                Stream,
+                sock=sock,
+                ssl=tls,
+                server_hostname=server_hostname if tls else None,
+                ssl_handshake_timeout=HANDSHAKE if tls else None,
             )
     except BaseException:
         sock.close()
