@@ -72,7 +72,8 @@ class Connection:
         """
         http, url, timeouts = self._http, request.url, request.extensions.get("timeout", {})
         try:
-            head = Head(request.method.encode("ascii"), url.raw_path, request.headers.raw)
+            target = request.extensions.get("target", url.raw_path)
+            head = Head(request.method.encode("ascii"), target, request.headers.raw)
         except Illegal as exc:
             raise http.LocalProtocolError(str(exc)) from exc
         origin = (url.raw_scheme, url.raw_host, url.port, request.extensions.get("sni_hostname"))
@@ -86,6 +87,8 @@ class Connection:
             self._parser = ResponseParser()
         parser = self._parser
         parser.start(bodyless=request.method == "HEAD")
+        # Cheap for most: a look for the word comes before one at the headers.
+        self._last = b"close" in head.data.lower() and _says_close(request.headers.raw)
         self._sent = False
         self._sent = await self._send(stream, head, request.stream, timeouts.get("write"))
         body = Body(self, parser, stream, http, timeouts.get("read"))
@@ -110,7 +113,8 @@ class Connection:
 
     async def release(self) -> None:
         """Get ready for the next request: keep the connection if the last one left it as it should."""
-        if self._keep and self._sent and self._parser.complete and self._parser.reusable:
+        parser = self._parser
+        if self._keep and self._sent and parser.complete and parser.reusable and not self._last:
             self._idle_since = monotonic()
         else:
             await self.aclose()
@@ -149,6 +153,11 @@ class Connection:
         """Send a request; return False if the connection broke, perhaps after an answer."""
         data, length = head.data, 0
         try:
+            # What comes in parts may come late, or because of what the server does with the head.
+            if not isinstance(body, self._http.ByteStream):
+                if not await stream.write(data, timeout):
+                    return False
+                data = b""
             async for chunk in body:
                 if not chunk:
                     continue
@@ -159,10 +168,11 @@ class Connection:
                     raise self._http.LocalProtocolError(
                         f"the body is longer than its Content-Length of {head.length}"
                     )
-                # One packet for head and body, unless that means to copy much.
-                if len(chunk) > HIGH_WATER and not await stream.write(data, timeout):
+                # One packet for head and body, unless that means to copy much. What is written is bytes, for
+                # a part may wait for its turn while its buffer is filled anew.
+                if data and len(chunk) > HIGH_WATER and not await stream.write(data, timeout):
                     return False
-                data = chunk if len(chunk) > HIGH_WATER else data + chunk
+                data = bytes(chunk) if len(chunk) > HIGH_WATER else data + chunk
                 if not await stream.write(data, timeout):
                     return False
                 data = b""
@@ -175,6 +185,10 @@ class Connection:
             return not data or await stream.write(data, timeout)
         except TimeoutError as exc:
             raise self._http.WriteTimeout(f"the other side read nothing for {timeout} s") from exc
+
+
+def _says_close(headers: list[tuple[bytes, bytes]]) -> bool:
+    return any(name.lower() == b"connection" and b"close" in value.lower() for name, value in headers)
 
 
 class Body:

@@ -223,8 +223,12 @@ class _Body:
         self._closed = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._stream:
-            yield chunk
+        try:
+            async for chunk in self._stream:
+                yield chunk
+        except BaseException:  # whoever meets it need not know that there is something to close
+            await self.aclose()
+            raise
         self._whole = True
 
     async def aclose(self) -> None:
