@@ -127,7 +127,6 @@ class Stream(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio.BaseProtocol."""
         self._ended = self._lost = True
-        self._full = False
         self._error = self._error or exc
         self._wake()
         self._closed.set()

@@ -19,6 +19,7 @@ KINDS: dict[str, tuple[bytes, int, bytes, bool, bool]] = {
     "length": (WITH_LENGTH, 200, b"hello", True, False),
     "no body": (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", 404, b"", True, False),
     "chunked": (CHUNKED, 200, b"hello", True, False),
+    "spaces after a size": (CHUNKED.replace(b"5\r\n", b"5 \r\n"), 200, b"hello", True, False),
     "extensions and trailers": (
         b"HTTP/1.1 200 OK\r\nTRANSFER-ENCODING: chunked\r\n\r\n"
         b'2;a=b\r\nhe\r\n3;c="d"\r\nllo\r\n0\r\nTrailer: t\r\nContent-Length: 9\r\n\r\n',

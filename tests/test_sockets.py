@@ -220,6 +220,13 @@ async def test_closing_breaks_off_a_write() -> None:
         assert not await writing
 
 
+async def test_closed_means_closed() -> None:
+    """When closing returns the other side has been told; no further turn of the event loop is needed."""
+    async with connected() as (stream, peer):
+        await stream.aclose()
+        assert select.select([peer], [], [], 5)[0]
+
+
 async def test_closing_twice_is_closing_once() -> None:
     """A connection can be closed again, also while it is being closed, and after the other side closed it."""
     async with connected() as (stream, peer):
