@@ -32,6 +32,7 @@ def contexts(authority: trustme.CA) -> Callable[..., tuple[ssl.SSLContext, ssl.S
     def make(name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
         server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert(name).configure_cert(server)
+        server.set_alpn_protocols(["h2", "http/1.1"])
         client = ssl.create_default_context()
         authority.configure_trust(client)
         return server, client
@@ -105,6 +106,7 @@ async def test_what_a_network_stream_tells(secure: bool, kind: str, contexts: An
     told = await on_both(kind, answer_all, act, tls=ours, verify=theirs)
     assert told[:2] == ("127.0.0.1", True)
     assert bool(told[5]) is secure
+    assert not secure or told[5][1] == "http/1.1"
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="there is no ::1")
