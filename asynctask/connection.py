@@ -60,6 +60,7 @@ class Connection:
         }
         self._stream: Stream | None = None
         self._origin: object = None
+        self._over = False
         self._idle_since = 0.0
 
     async def handle_async_request(self, request: Any) -> Any:
@@ -74,23 +75,25 @@ class Connection:
         try:
             target = request.extensions.get("target", url.raw_path)
             head = Head(request.method.encode("ascii"), target, request.headers.raw)
-        except Illegal as exc:
+        except (Illegal, UnicodeEncodeError) as exc:
             raise http.LocalProtocolError(str(exc)) from exc
         origin = (url.raw_scheme, url.raw_host, url.port, request.extensions.get("sni_hostname"))
         stream = self._stream
         if stream is not None and (self._origin != origin or self._expired() or stream.stale):
-            await self.aclose()
+            await self._drop()
             stream = None
         if stream is None:
             stream = self._stream = await self._connect(origin, timeouts.get("connect"))
+            if self._over:
+                await self._drop()
+                raise http.ConnectError("the transport was closed while it connected")
             self._origin = origin
             self._parser = ResponseParser()
         parser = self._parser
         parser.start(bodyless=request.method == "HEAD")
-        # Cheap for most: a look for the word comes before one at the headers.
-        self._last = b"close" in head.data.lower() and _says_close(request.headers.raw)
-        self._sent = False
-        self._sent = await self._send(stream, head, request.stream, timeouts.get("write"))
+        self._last = True  # until the request is sent as it should be
+        sent = await self._send(stream, head, request.stream, timeouts.get("write"))
+        self._last = head.closes or not sent
         body = Body(self, parser, stream, http, timeouts.get("read"))
         while not parser.begun:
             await body.receive()
@@ -106,18 +109,22 @@ class Connection:
         )
 
     async def aclose(self) -> None:
-        """Close the connection, and break off the request that it carries."""
-        if self._stream is not None:
-            await self._stream.aclose()
-            self._stream = None  # not before: who is cancelled here waits for it in a second call
+        """Close the connection for good, and break off the request that it carries."""
+        self._over = True
+        await self._drop()
 
     async def release(self) -> None:
         """Get ready for the next request: keep the connection if the last one left it as it should."""
         parser = self._parser
-        if self._keep and self._sent and parser.complete and parser.reusable and not self._last:
+        if self._keep and parser.complete and parser.reusable and not self._last:
             self._idle_since = monotonic()
         else:
-            await self.aclose()
+            await self._drop()
+
+    async def _drop(self) -> None:
+        if self._stream is not None:
+            await self._stream.aclose()
+            self._stream = None  # not before: who is cancelled here waits for it in a second call
 
     def _expired(self) -> bool:
         return self._expiry is not None and monotonic() - self._idle_since > self._expiry
@@ -133,7 +140,7 @@ class Connection:
             try:
                 return await connect(
                     host,
-                    port or PORTS[scheme],
+                    PORTS[scheme] if port is None else port,
                     timeout=timeout,
                     tls=tls,
                     server_hostname=sni or host,
@@ -152,43 +159,42 @@ class Connection:
     async def _send(self, stream: Stream, head: Head, body: Any, timeout: float | None) -> bool:
         """Send a request; return False if the connection broke, perhaps after an answer."""
         data, length = head.data, 0
-        try:
-            # What comes in parts may come late, or because of what the server does with the head.
-            if not isinstance(body, self._http.ByteStream):
-                if not await stream.write(data, timeout):
-                    return False
-                data = b""
-            async for chunk in body:
-                if not chunk:
-                    continue
-                length += len(chunk)
-                if head.chunked:
-                    chunk = b"%x\r\n%b\r\n" % (len(chunk), chunk)
-                elif length > head.length:
-                    raise self._http.LocalProtocolError(
-                        f"the body is longer than its Content-Length of {head.length}"
-                    )
-                # One packet for head and body, unless that means to copy much. What is written is bytes, for
-                # a part may wait for its turn while its buffer is filled anew.
-                if data and len(chunk) > HIGH_WATER and not await stream.write(data, timeout):
-                    return False
-                data = bytes(chunk) if len(chunk) > HIGH_WATER else data + chunk
-                if not await stream.write(data, timeout):
-                    return False
-                data = b""
+        # What comes in parts may come late, or because of what the server does with the head.
+        if not isinstance(body, self._http.ByteStream):
+            if not await self._write(stream, data, timeout):
+                return False
+            data = b""
+        async for chunk in body:
+            if not chunk:
+                continue
+            length += len(chunk)
             if head.chunked:
-                data += b"0\r\n\r\n"
-            elif length < head.length:
+                chunk = b"%x\r\n%b\r\n" % (len(chunk), chunk)
+            elif length > head.length:
                 raise self._http.LocalProtocolError(
-                    f"the body has {length} bytes, its Content-Length is {head.length}"
+                    f"the body is longer than its Content-Length of {head.length}"
                 )
-            return not data or await stream.write(data, timeout)
+            # One packet for head and body, unless that means to copy much. What is written is bytes, for
+            # a part may wait for its turn while its buffer is filled anew.
+            if data and len(chunk) > HIGH_WATER and not await self._write(stream, data, timeout):
+                return False
+            data = bytes(chunk) if len(chunk) > HIGH_WATER else data + chunk
+            if not await self._write(stream, data, timeout):
+                return False
+            data = b""
+        if head.chunked:
+            data += b"0\r\n\r\n"
+        elif length < head.length:
+            raise self._http.LocalProtocolError(
+                f"the body has {length} bytes, its Content-Length is {head.length}"
+            )
+        return not data or await self._write(stream, data, timeout)
+
+    async def _write(self, stream: Stream, data: bytes, timeout: float | None) -> bool:
+        try:
+            return await stream.write(data, timeout)
         except TimeoutError as exc:
-            raise self._http.WriteTimeout(f"the other side read nothing for {timeout} s") from exc
-
-
-def _says_close(headers: list[tuple[bytes, bytes]]) -> bool:
-    return any(name.lower() == b"connection" and b"close" in value.lower() for name, value in headers)
+            raise self._http.WriteTimeout(f"the other side was behind with reading for {timeout} s") from exc
 
 
 class Body:

@@ -49,13 +49,14 @@ class Head:
         data: the bytes to send.
         chunked: whether the body goes in chunks.
         length: the body's bytes, where it does not.
+        closes: whether it is the connection's last request.
     """
 
-    __slots__ = ("chunked", "data", "length")
+    __slots__ = ("chunked", "closes", "data", "length")
 
     def __init__(self, method: bytes, target: bytes, headers: list[tuple[bytes, bytes]]) -> None:
         lines = [b"%b %b HTTP/1.1\r\n" % (method, target)]
-        self.chunked = False
+        self.chunked = self.closes = False
         length: bytes | None = None
         host = False
         for name, value in headers:
@@ -65,6 +66,7 @@ class Head:
                 if host:
                     raise Illegal(f"more than one Host: {value!r}")
                 host = True
+                lines.insert(1, lines.pop())  # RFC 9110 §7.2: as early as possible
             elif lower == b"content-length":
                 if not value.isdigit() or len(value) > _MAX_DIGITS or length not in (None, value):
                     raise Illegal(f"Content-Length must be one number, got {value!r}")
@@ -73,6 +75,8 @@ class Head:
                 if self.chunked or value.lower() != b"chunked":
                     raise Illegal(f"Transfer-Encoding must be chunked, once, got {value!r}")
                 self.chunked = True
+            elif lower == b"connection":
+                self.closes = b"close" in value.lower()
             elif b":" in name:  # in the head it would look like another name and its value
                 raise Illegal(_what_is_wrong(method, target, headers))
         if self.chunked and length is not None:  # RFC 9112 §6.2: never both

@@ -141,9 +141,15 @@ class Pools(Generic[P]):
         waiting, self._waiting = self._waiting, deque()
         for waiter in waiting:
             waiter.ready.set()
+        failed: Exception | None = None
         for pool in list(self._pools):
             self._retire(pool)
-            await self._close(pool)
+            try:
+                await self._close(pool)
+            except Exception as exc:  # the others are to be closed all the same
+                failed = exc
+        if failed is not None:
+            raise failed
 
     def _take(self, origin: object) -> Pool[P] | None:
         """Find the least loaded pool, of this origin if there is one, and count the request in; or None."""

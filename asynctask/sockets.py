@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
+import ssl
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable, Iterable
 
     SocketOption = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
@@ -26,11 +27,16 @@ NEXT_ADDRESS_AFTER = 0.25
 HANDSHAKE = 24 * 3600
 """Seconds; the event loops' own limit of 60 is not to come before the caller's."""
 
+ADDRESSES = {"client_addr": "sockname", "server_addr": "peername"}
+"""httpcore's names for asyncio's."""
+
 
 class Stream(asyncio.Protocol):
     """An open connection, for one reader and writer at a time; `connect` makes it."""
 
-    def __init__(self) -> None:
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._readable = _watch(sock.fileno())
         self._loop = asyncio.get_running_loop()
         self._received = b""
         self._ended = False  # nothing more will be received
@@ -58,9 +64,9 @@ class Stream(asyncio.Protocol):
                 return b""
             await self._wait(timeout)
         data, self._received = self._received, b""
-        if self._paused and not self._ended:
+        if self._paused and not self._raw.is_closing():
             self._paused = False
-            self._transport.resume_reading()
+            self._raw.resume_reading()
         return data
 
     async def write(self, data: bytes, timeout: float | None) -> bool:
@@ -77,7 +83,8 @@ class Stream(asyncio.Protocol):
         Raises:
             TimeoutError: the other side did not read in time.
         """
-        if self._ended:  # before it is lost, too: asyncio would drop the data and not say so
+        # Before it is lost, too: asyncio would drop the data, and tell nobody but the log.
+        if self._ended or self._transport.is_closing():
             return False
         self._transport.write(data)
         while self._full and not self._ended:
@@ -86,6 +93,9 @@ class Stream(asyncio.Protocol):
 
     async def aclose(self) -> None:
         """Close the connection at once, unsent bytes and TLS's farewell forgone; return when it is closed."""
+        if self._loop is not asyncio.get_running_loop():
+            self._abandon()
+            return
         if not self._lost:
             self._error = ConnectionAbortedError("the connection was closed while it was in use")
             self._transport.abort()
@@ -93,30 +103,38 @@ class Stream(asyncio.Protocol):
 
     @property
     def stale(self) -> bool:
-        """Whether it cannot be used for a further request: the other side closed it, or said more.
+        """Whether it cannot be used for a further request.
 
-        The kernel is asked, since the event loop may not have come to look there yet.
+        The other side closed it or said more, where the kernel is asked, since the event loop may not have
+        come to look there yet; or it belongs to an event loop that ran before this one.
         """
-        return self._ended or bool(self._received) or self._readable()
+        return (
+            self._ended
+            or bool(self._received)
+            or self._readable()
+            or self._loop is not asyncio.get_running_loop()
+        )
 
     def get_extra_info(self, name: str) -> Any:
         """`client_addr`, `server_addr`, `socket`, `ssl_object` or `is_readable`, as of httpcore's streams."""
         if name == "is_readable":
             return self.stale
-        known = {"client_addr": "sockname", "server_addr": "peername"}
-        return self._transport.get_extra_info(known.get(name, name))
+        if name in ADDRESSES:
+            address = self._transport.get_extra_info(ADDRESSES[name])
+            return address[:2] if isinstance(address, tuple) else address  # IPv6 has four parts
+        return self._transport.get_extra_info(name)
 
     def connection_made(self, transport: Any) -> None:
         """asyncio.BaseProtocol."""
-        self._transport = transport
-        self._readable = _watch(transport.get_extra_info("socket").fileno())
+        self._transport = self._raw = transport  # until TLS puts one between
 
     def data_received(self, data: bytes) -> None:
         """asyncio.Protocol."""
         self._received = self._received + data if self._received else data
         if len(self._received) > HIGH_WATER and not self._paused:
             self._paused = True
-            self._transport.pause_reading()
+            # TLS's own transport would lose what it holds back when the connection ends (uvloop).
+            self._raw.pause_reading()
         self._wake()
 
     def eof_received(self) -> None:
@@ -139,6 +157,18 @@ class Stream(asyncio.Protocol):
         """asyncio.BaseProtocol."""
         self._full = False
         self._wake()
+
+    def secure(self, transport: Any) -> None:
+        """Read and write through TLS from now on."""
+        self._transport = transport
+
+    def _abandon(self) -> None:
+        """Close the connection of another event loop, which will not tell when it is closed."""
+        self._ended = self._lost = True
+        if self._loop.is_closed():
+            self._sock.close()
+        else:
+            self._loop.call_soon_threadsafe(self._transport.abort)
 
     async def _wait(self, timeout: float | None) -> None:
         waiter = self._waiter = self._loop.create_future()
@@ -183,22 +213,38 @@ async def connect(
         TimeoutError: it took longer.
         OSError: it failed; ssl.SSLError is one, too.
     """
+    loop = asyncio.get_running_loop()
     with anyio.fail_after(timeout):
         sock = await (_open_unix(uds) if uds is not None else _open_tcp(host, port, local_address))
     try:
+        if uds is None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for option in socket_options:
             sock.setsockopt(*option)
-        with anyio.fail_after(timeout):
-            _, stream = await asyncio.get_running_loop().create_connection(
-                Stream,
-                sock=sock,
-                ssl=tls,
-                server_hostname=server_hostname if tls else None,
-                ssl_handshake_timeout=HANDSHAKE if tls else None,
-            )
+        transport, stream = await loop.create_connection(partial(Stream, sock), sock=sock)
     except BaseException:
         sock.close()
         raise
+    if tls is not None:
+        # Not by create_connection: cancelled in the first moments of its handshake, asyncio's leaves a
+        # transport behind that watches over a descriptor which is already another connection's.
+        try:
+            if stream.stale:
+                raise ssl.SSLError("the server spoke before the handshake, or hung up: does it speak TLS?")
+            with anyio.fail_after(timeout):
+                secured = await loop.start_tls(
+                    transport,
+                    stream,
+                    tls,
+                    server_hostname=server_hostname,
+                    ssl_handshake_timeout=HANDSHAKE,
+                )
+            if secured is None:
+                raise ConnectionAbortedError("the connection was closed during the TLS handshake")
+        except BaseException:
+            transport.abort()
+            raise
+        stream.secure(secured)
     return stream
 
 
@@ -210,11 +256,9 @@ async def _open_tcp(host: str, port: int, local_address: str | None) -> socket.s
     ours = None
     if local_address is not None:
         ours = await loop.getaddrinfo(local_address, 0, type=socket.SOCK_STREAM)
-    sock = await start_connection(
+    return await start_connection(
         theirs, local_addr_infos=ours, happy_eyeballs_delay=NEXT_ADDRESS_AFTER, loop=loop
     )
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return sock
 
 
 async def _open_unix(path: str) -> socket.socket:
