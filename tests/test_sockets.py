@@ -145,6 +145,17 @@ async def test_a_writer_waits_for_the_other_side() -> None:
         assert await writing
 
 
+async def test_writing_stops_soon_after_a_reset_that_the_loop_has_not_seen() -> None:
+    """Who writes and never gives way is told before much is thrown away."""
+    async with connected() as (stream, peer):
+        reset(peer)
+        kernel_knows(stream)
+        written = 0
+        while await stream.write(bytes(1_000), 30):
+            written += 1
+            assert written < 1_000
+
+
 async def test_a_write_waits_no_longer_than_its_timeout() -> None:
     """Writing to somebody who does not read stops at its timeout."""
     async with connected() as (stream, _):

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import socket
 import ssl
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -187,6 +187,10 @@ async def test_a_server_that_speaks_no_tls_is_refused() -> None:
             peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
             with pytest.raises(ssl.SSLError):
                 await task
+            loop = asyncio.get_running_loop()
+            with suppress(ConnectionResetError):
+                while await loop.sock_recv(peer, 1_000):  # until it is closed
+                    pass
 
 
 async def test_a_unix_socket(tmp_path: Path) -> None:
