@@ -8,10 +8,11 @@ pools are small and the requests are spread over them; `pools` says by which rul
 Over HTTP/1.1 a pool is a single connection, so that a cancelled request never concerns another one, and
 nothing is ever scanned. On asyncio that connection is `connection.Connection`, which costs a fraction of
 httpcore's; httpx's own transport serves what it leaves out: trio, proxies, upgrades, the extension `trace`.
-With `http2=True` a pool has up to 10 connections: as many as it needs, should the
-server speak HTTP/1.1; one, shared by 10 requests, where it speaks HTTP/2. For a batch HTTP/1.1 is the better
-choice: httpcore reads for the requests that share a connection in turn, so that an answer that has arrived
-can wait for a slower one.
+
+With `http2=True` a pool is httpx's own, with up to 10 connections: as many as it needs, should the server
+speak HTTP/1.1; one, shared by 10 requests, where it speaks HTTP/2. For a batch HTTP/1.1 is the better choice:
+httpcore reads for the requests that share a connection in turn, so that an answer that has arrived can wait
+for a slower one.
 """
 
 from __future__ import annotations

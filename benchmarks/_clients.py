@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TIMEOUT = 60.0
+LATENCY = 0.05
+"""Seconds that the remote API takes for an answer."""
 
 
 class Client(Protocol):
@@ -41,6 +43,32 @@ class Httpx:
 
     async def aclose(self) -> None:
         await self._client.aclose()
+
+
+class TenPools(httpx.AsyncBaseTransport):
+    """The usual cure by hand: requests in turn to ten of httpx's own transports, a tenth of the connections each."""
+
+    def __init__(self, connections: int) -> None:
+        size = max(1, connections // 10)
+        limits = httpx.Limits(max_connections=size, max_keepalive_connections=size)
+        self._pools = [httpx.AsyncHTTPTransport(limits=limits) for _ in range(10)]
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self._pools.append(self._pools.pop(0))
+        return await self._pools[-1].handle_async_request(request)
+
+    async def aclose(self) -> None:
+        for pool in self._pools:
+            await pool.aclose()
+
+
+class NoNetwork(httpx.AsyncBaseTransport):
+    """Answers by itself, after the latency: what is left is the client's own share of a call."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(LATENCY)
+        headers = {"content-type": "application/json", "content-length": "2"}
+        return httpx.Response(200, headers=headers, stream=httpx.ByteStream(b"{}"))
 
 
 class Aiohttp:
@@ -94,10 +122,12 @@ def on(package: Any, transport: Any, timeout: float) -> Client:
 
 CLIENTS: dict[str, Callable[[int, float], Client]] = {
     "httpx, one pool": lambda n, timeout: plain(httpx, n, timeout),
+    "httpx, ten pools of its own": lambda n, timeout: on(httpx, TenPools(n), timeout),
     "httpx, PooledTransport": lambda n, timeout: on(httpx, PooledTransport(n), timeout),
     "httpx2, one pool": lambda n, timeout: plain(httpx2, n, timeout),
     "httpx2, PooledTransport": lambda n, timeout: on(httpx2, PooledTransport(n), timeout),
     "httpx, FastTransport": lambda n, timeout: on(httpx, FastTransport(n), timeout),
+    "httpx, no network at all": lambda n, timeout: on(httpx, NoNetwork(), timeout),
     "aiohttp by hand": lambda n, timeout: Aiohttp(n),
     "raw asyncio streams": lambda n, timeout: Streams(n),
 }
