@@ -46,7 +46,7 @@ class Httpx:
 
 
 class TenPools(httpx.AsyncBaseTransport):
-    """The usual cure by hand: requests in turn to ten of httpx's own transports, a tenth of the connections each."""
+    """The usual cure by hand: ten of httpx's own transports in turn, each with a tenth of the connections."""
 
     def __init__(self, connections: int) -> None:
         size = max(1, connections // 10)
