@@ -56,7 +56,8 @@ class Head:
 
     def __init__(self, method: bytes, target: bytes, headers: list[tuple[bytes, bytes]]) -> None:
         lines = [b"%b %b HTTP/1.1\r\n" % (method, target)]
-        self.chunked = self.closes = False
+        self.chunked: bool = False
+        self.closes: bool = False
         length: bytes | None = None
         host = False
         for name, value in headers:
@@ -76,14 +77,14 @@ class Head:
                     raise Illegal(f"Transfer-Encoding must be chunked, once, got {value!r}")
                 self.chunked = True
             elif lower == b"connection":
-                self.closes = b"close" in value.lower()
+                self.closes = self.closes or b"close" in value.lower()
             elif b":" in name:  # in the head it would look like another name and its value
                 raise Illegal(_what_is_wrong(method, target, headers))
         if self.chunked and length is not None:  # RFC 9112 §6.2: never both
             lines = [line for line in lines if line[:15].lower() != b"content-length:"]
         lines.append(b"\r\n")
-        self.data = b"".join(lines)
-        self.length = int(length or 0)
+        self.data: bytes = b"".join(lines)
+        self.length: int = int(length or 0)
         if not host:
             raise Illegal("the header Host is missing")
         # As many lines as were put in: what a value has smuggled in may itself be by the grammar.
@@ -126,9 +127,11 @@ class ResponseParser:
         self._skip = False
         self.headers: list[tuple[bytes, bytes]] = []
         self.chunks: list[bytes] = []
-        self.reason = b""
-        self.status = 0
-        self.begun = self.complete = self.reusable = False
+        self.reason: bytes = b""
+        self.status: int = 0
+        self.begun: bool = False
+        self.complete: bool = False
+        self.reusable: bool = False
 
     @property
     def version(self) -> bytes:
